@@ -1,0 +1,44 @@
+"""Decoding Playground: step a causal language model and see every decision of its decoding.
+
+The public Python API. Exports are lazy (PEP 562): ``import playground`` loads neither torch nor
+transformers, gradio or plotly; each comes with the first name that needs it.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+# Name -> the module that has it.
+_EXPORTS = {
+    "SamplingParams": "playground.records",
+    "Stage": "playground.records",
+    "Step": "playground.records",
+    "Trace": "playground.records",
+    "LanguageModel": "playground.language_model",
+    "ContextFull": "playground.language_model",
+    "TableLM": "playground.table_lm",
+    "TransformersLM": "playground.lm",
+    "load_model": "playground.models",
+    "shape": "playground.processors",
+    "removed_by": "playground.processors",
+    "draw": "playground.dice",
+    "uniform": "playground.dice",
+    "generate": "playground.engines.sampling",
+    "stream": "playground.engines.sampling",
+    "step": "playground.engines.sampling",
+}
+
+__all__ = sorted(_EXPORTS)
+
+
+def __getattr__(name: str) -> Any:
+    """Import an export on first use."""
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'playground' has no attribute {name!r}")
+    return getattr(import_module(_EXPORTS[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List the exports."""
+    return __all__

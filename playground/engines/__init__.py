@@ -1,0 +1,1 @@
+"""Engines: ids + LanguageModel + params -> records. They know no text and no screen."""
