@@ -26,7 +26,6 @@ _EXPORTS = {
     "uniform": "playground.dice",
     "generate": "playground.engines.sampling",
     "stream": "playground.engines.sampling",
-    "step": "playground.engines.sampling",
 }
 
 __all__ = sorted(_EXPORTS)

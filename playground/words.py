@@ -1,0 +1,41 @@
+"""Every visible string, in English and Chinese, by key.
+
+The strings live in assets/words/<area>.yaml, both languages side by side, so that neither can be
+forgotten: ``key: {en: ..., zh: ...}``. A key is used as "area.key", with ``str.format`` fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+LANGUAGES = ("en", "zh")
+
+Translate = Callable[..., str]
+
+
+@cache
+def entries() -> dict[str, dict[str, str]]:
+    """Return all strings: "area.key" -> language -> text."""
+    found = {}
+    for path in sorted((ASSETS / "words").glob("*.yaml")):
+        for key, texts in (yaml.safe_load(path.read_text("utf-8")) or {}).items():
+            found[f"{path.stem}.{key}"] = texts
+    return found
+
+
+@cache
+def translator(language: str = "en") -> Translate:
+    """Return ``t(key, **fields)``, the string in that language. Unknown keys raise KeyError."""
+    if language not in LANGUAGES:
+        raise ValueError(f"language must be one of {', '.join(LANGUAGES)}, got {language!r}")
+
+    def t(key: str, **fields: object) -> str:
+        text = entries()[key][language]
+        return text.format(**fields) if fields else text
+
+    return t
