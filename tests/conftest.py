@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 
-# Before anything imports them: the hub is never asked, no library phones home, no thread pools fight.
+# Before anything imports them: no hub is asked, no library phones home, no thread pools fight.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 
-import shutil  # noqa: E402
-from typing import Any  # noqa: E402
+import shutil
+from typing import Any
 
-import pytest  # noqa: E402
+import pytest
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
