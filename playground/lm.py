@@ -1,0 +1,236 @@
+"""TransformersLM: a transformers causal model behind the LanguageModel protocol.
+
+Ids flow in, float32 logits on the CPU flow out, whatever device and dtype the model has. A prefix
+costs as little as its caches allow: nothing when its logits are still there, one single-token
+forward when it extends a known prefix.
+
+logits(ids, last):
+1. Positions whose logits are cached are not computed again.
+2. The longest known prefix gives its keys and values (see ``kv``).
+3. One forward over the remaining ids; its logits and its cache are kept, both bounded in bytes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from playground.kv import Entry, Ids, KVStore, cut, full_attention, merge, select
+from playground.language_model import check_ids
+from playground.text import TokenizerText
+
+KV_BYTES = 2 << 30
+LOGITS_BYTES = 256 << 20
+
+
+class TransformersLM(TokenizerText):
+    """A causal model and its tokenizer; thread-safe.
+
+    ``model`` is in eval mode on its device. ``kv_bytes`` and ``logits_bytes`` bound the caches.
+    ``forwards`` counts forward passes and ``forwarded`` the tokens that went through them
+    (padding excluded). ``padding_mass``: the probability that the last forward gave to ids that
+    only pad the output layer (0 where nothing is cut).
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        name: str = "",
+        fingerprint: str = "",
+        kv_bytes: int = KV_BYTES,
+        logits_bytes: int = LOGITS_BYTES,
+    ) -> None:
+        super().__init__(tokenizer, model.generation_config)
+        config = model.config.get_text_config(decoder=True)
+        self.model = model.eval()
+        self.name = name or model.config.name_or_path or type(model).__name__
+        self.output_width = int(model.get_output_embeddings().weight.shape[0])
+        self.vocab_size = min(self.tokenizer_size, self.output_width)
+        limit = getattr(config, "max_position_embeddings", None)
+        self.context_length = int(limit) if limit else None
+        self.device = model.device.type
+        self.dtype = str(model.dtype).removeprefix("torch.")
+        self.fingerprint = f"{self.name}@{fingerprint}/{self.dtype}"
+        self.forwards = 0
+        self.forwarded = 0
+        self.padding_mass = 0.0
+        self._takes = set(inspect.signature(model.forward).parameters)
+        self._full_attention = full_attention(DynamicCache(config=model.config))
+        self._kv = KVStore(kv_bytes)
+        self._logits = LogitsCache(logits_bytes)
+        self._lock = threading.RLock()
+
+    @cached_property
+    def parameters(self) -> int:
+        """Number of the model's parameters (shared ones once)."""
+        return sum(p.numel() for p in self.model.parameters())
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes that the caches hold now."""
+        return self._kv.nbytes + self._logits.nbytes
+
+    def clear(self) -> None:
+        """Drop all caches."""
+        with self._lock:
+            self._kv.clear()
+            self._logits.clear()
+
+    def logits(self, ids: Sequence[int], last: int = 1) -> np.ndarray:
+        """Return float32 [last, V] (read-only); see ``LanguageModel.logits``."""
+        ids = self._check(ids, last)
+        with self._lock:
+            known = [self._logits.get(ids[: len(ids) - back]) for back in range(last - 1, -1, -1)]
+            if any(row is None for row in known):
+                missing = last - next(i for i, row in enumerate(known) if row is None)
+                block = self._forward_one(ids, missing)
+                if missing == last:
+                    return block
+                known[last - missing :] = list(block)
+        return _stack(known)
+
+    def logits_many(self, prefixes: Sequence[Sequence[int]], last: int = 1) -> np.ndarray:
+        """Return float32 [B, last, V] (read-only); equal prefixes are computed once."""
+        checked = [self._check(p, last) for p in prefixes]
+        if not checked:
+            raise ValueError("prefixes must have at least one row, got none")
+        with self._lock:
+            unique = list(dict.fromkeys(checked))
+            found: dict[Ids, np.ndarray] = {}
+            for ids in unique:
+                rows = [self._logits.get(ids[: len(ids) - k]) for k in range(last - 1, -1, -1)]
+                if all(row is not None for row in rows):
+                    found[ids] = _stack(rows)
+            todo = [ids for ids in unique if ids not in found]
+            if len(todo) == 1:
+                found[todo[0]] = self._forward_one(todo[0], last)
+            elif todo:
+                block = self._forward_batch(todo, last)
+                if todo == checked:
+                    return block
+                found.update(zip(todo, block, strict=True))
+        return np.stack([found[ids] for ids in checked])
+
+    def _check(self, ids: Sequence[int], last: int) -> Ids:
+        if not len(ids):
+            start = "" if self.bos_id is None else f" (start from BOS, id {self.bos_id})"
+            raise ValueError(f"ids must have at least one token, got none{start}")
+        return check_ids(self, ids, last)
+
+    def _forward_one(self, ids: Ids, last: int) -> np.ndarray:
+        entry, row, n = self._kv.longest(ids, len(ids) - last)
+        if entry is None or n == 0:
+            cache = self._new_cache()
+        else:
+            alone = len(entry.rows) == 1
+            whole = alone and n == len(entry.rows[0])
+            cache = entry.cache if whole else cut(entry, row, n)
+            if whole or (alone and len(entry.rows[0]) - n <= entry.loose):
+                self._kv.remove(entry)
+        return self._run([ids], [n], cache, None, last)[0]
+
+    def _forward_batch(self, rows: list[Ids], last: int) -> np.ndarray:
+        extended = self._kv.extended_by(rows) if last == 1 else None
+        if extended is not None:
+            entry, where = extended
+            cache, valid = select(entry, where)
+            self._kv.remove(entry)
+            return self._run(rows, [len(r) - 1 for r in rows], cache, valid, last)
+        if self._full_attention:
+            sources = [self._kv.longest(r, len(r) - last) for r in rows]
+            cache, valid = merge(sources, self._new_cache())
+            return self._run(rows, [n for _, _, n in sources], cache, valid, last)
+        # Recurrent states take up padding, and full windows can't be merged: rows of one length
+        # go together, from the start.
+        block = np.empty((len(rows), last, self.vocab_size), np.float32)
+        for length in sorted({len(r) for r in rows}):
+            group = [i for i, r in enumerate(rows) if len(r) == length]
+            some = [rows[i] for i in group]
+            block[group] = self._run(some, [0] * len(some), self._new_cache(), None, last)
+        return block
+
+    def _new_cache(self) -> Any:
+        return DynamicCache(config=self.model.config)
+
+    @torch.inference_mode()
+    def _run(
+        self, rows: list[Ids], done: list[int], cache: Any, valid: torch.Tensor | None, last: int
+    ) -> np.ndarray:
+        """Forward each row's ids from ``done`` on; keep the cache and the logits [B, last, V]."""
+        new = [row[n:] for row, n in zip(rows, done, strict=True)]
+        width = max(map(len, new))
+        tokens = torch.tensor([[0] * (width - len(r)) + list(r) for r in new])
+        fresh = torch.tensor([[i >= width - len(r) for i in range(width)] for r in new])
+        if valid is not None or not fresh.all():
+            past = torch.ones(len(rows), done[0], dtype=torch.bool) if valid is None else valid
+            valid = torch.cat([past, fresh], dim=1)
+            valid = None if valid.all() else valid
+        inputs: dict[str, Any] = {"input_ids": tokens, "cache": cache, "use_cache": True}
+        if valid is not None:
+            inputs["attention_mask"] = valid.long()
+            positions = (valid.long().cumsum(1) - 1).clamp(min=0)[:, -width:]
+            if "position_ids" in self._takes:
+                inputs["position_ids"] = positions
+        if "logits_to_keep" in self._takes:
+            inputs["logits_to_keep"] = last
+        device = self.model.device
+        inputs = {k: v.to(device) if torch.is_tensor(v) else v for k, v in inputs.items()}
+        out = self.model(**inputs).logits[:, -last:]
+        self.forwards += 1
+        self.forwarded += sum(map(len, new))
+        if self.output_width > self.vocab_size:
+            total = out[:, -1].float().logsumexp(-1)
+            rest = out[:, -1, self.vocab_size :].float().logsumexp(-1)
+            self.padding_mass = float((rest - total).exp().max())
+            out = out[..., : self.vocab_size]
+        block = out.to("cpu", torch.float32).contiguous().numpy()
+        block.flags.writeable = False
+        self._kv.add(Entry(tuple(rows), cache, valid, loose=last - 1 if len(rows) == 1 else 0))
+        for row, logits in zip(rows, block, strict=True):
+            for back in range(last):
+                self._logits.put(row[: len(row) - back], logits[last - 1 - back])
+        return block
+
+
+def _stack(rows: Sequence[np.ndarray]) -> np.ndarray:
+    block = rows[0][None] if len(rows) == 1 else np.stack(rows)
+    block.flags.writeable = False
+    return block
+
+
+class LogitsCache:
+    """LRU of logits [V] by prefix, bounded in bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.nbytes = 0
+        self._rows: OrderedDict[Ids, np.ndarray] = OrderedDict()
+
+    def get(self, ids: Ids) -> np.ndarray | None:
+        """Return the logits after ids, or None."""
+        row = self._rows.get(ids)
+        if row is not None:
+            self._rows.move_to_end(ids)
+        return row
+
+    def put(self, ids: Ids, row: np.ndarray) -> None:
+        """Keep a row; the oldest ones beyond the bound go."""
+        old = self._rows.pop(ids, None)
+        self.nbytes += row.nbytes - (0 if old is None else old.nbytes)
+        self._rows[ids] = row
+        while self.nbytes > self.max_bytes and len(self._rows) > 1:
+            self.nbytes -= self._rows.popitem(last=False)[1].nbytes
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._rows.clear()
+        self.nbytes = 0
