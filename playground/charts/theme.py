@@ -11,7 +11,6 @@ and are escaped there. Keep texts out of ``hovertemplate``; use ``hovertext`` wi
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
@@ -147,15 +146,6 @@ def shorten(text: str, cells: int = 16) -> str:
 def label_margin(labels: Sequence[str], size: int = 14, most: int = 180) -> int:
     """Return the margin in px that plain monospace labels need beside their axis."""
     return min(most, round(max(map(width, labels), default=0) * size * 0.6) + 16)
-
-
-def probability(p: float) -> str:
-    """Return a probability as the page writes it: 0.773, 0.0066, 3.1e-5, 0, 1."""
-    if p >= 0.01:
-        return f"{p:.3f}" if p < 1 else "1"
-    if p >= 0.001:
-        return f"{p:.4f}"
-    return re.sub(r"e-0*", "e-", f"{p:.1e}") if p > 0 else "0"
 
 
 @cache

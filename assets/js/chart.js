@@ -1,0 +1,169 @@
+// Draws a Plotly figure in place and keeps it alive.
+//
+// In: the figure as one JSON string (props.value), made in the light palette by charts/theme.py; or
+//     {"message": text} for an empty state. Out: the event "clicked" with the point's customdata.
+//
+// dp.charts[elem_id] has
+//   .figure            the last figure from Python, untouched
+//   .current           what is drawn now (with live changes, before theming)
+//   .draw(figure)      replaces it, in the browser only
+//   .update(partial)   changes the drawn figure: {traces: {KEY: {x: [...], "marker.color": ...}},
+//                      layout: {"yaxis.range": [0, 1]}, title, subtitle, alt}; KEY is a trace's uid
+//                      or index. Changes last until Python's next figure.
+//   .plot              Plotly's div
+(() => {
+  if (!window.dp || dp.chart) return;
+  const CONFIG = { displayModeBar: false, displaylogo: false, responsive: false, showTips: false,
+                   doubleClick: "reset", scrollZoom: false };
+
+  // --- theming: a deep copy with each palette colour in its dark form and type in its size
+  const COLOR_KEY = /color/i;
+  const rgba = /^rgba\((\d+), ?(\d+), ?(\d+), ?([\d.]+)\)$/;
+  const hex = (n) => Number(n).toString(16).padStart(2, "0").toUpperCase();
+  const swap = (color, map) => {
+    const found = map[color.toUpperCase()];
+    if (found) return found;
+    const parts = rgba.exec(color);
+    const dark = parts && map["#" + hex(parts[1]) + hex(parts[2]) + hex(parts[3])];
+    if (!dark) return color;
+    const at = (i) => parseInt(dark.slice(i, i + 2), 16);
+    return `rgba(${at(1)},${at(3)},${at(5)},${parts[4]})`;
+  };
+  // Only fields named like colours are touched: a token may be called "#FFFFFF".
+  const themed = (node, map, scale, inColor, key) => {
+    if (typeof node === "string") return inColor && map ? swap(node, map) : node;
+    if (typeof node === "number") {
+      return key === "size" && scale !== 1 && inColor === "font" ? node * scale : node;
+    }
+    if (Array.isArray(node)) return node.map((item) => themed(item, map, scale, inColor, key));
+    if (node && typeof node === "object") {
+      const copy = {};
+      const isFont = /font$/.test(key || "");
+      for (const k in node) {
+        const color = COLOR_KEY.test(k) && k !== "colorbar" && k !== "coloraxis";
+        copy[k] = themed(node[k], map, scale, color ? "color" : isFont ? "font" : "", k);
+      }
+      return copy;
+    }
+    return node;
+  };
+
+  const assign = (target, changes) => {
+    for (const path in changes) {
+      const keys = path.split(".");
+      let at = target;
+      for (const k of keys.slice(0, -1)) at = at[k] = at[k] && typeof at[k] === "object" ? { ...at[k] } : {};
+      at[keys[keys.length - 1]] = changes[path];
+    }
+  };
+
+  const plain = (value) => (ArrayBuffer.isView(value) ? Array.from(value) : value);
+
+  dp.chart = ({ element, props, watch, send }) => {
+    const root = element.querySelector(".dp-chart");
+    const part = (name) => root.querySelector(".dp-chart-" + name);
+    const [title, subtitle, plot, message, alt] = ["title", "subtitle", "plot", "message", "alt"].map(part);
+    const id = props.name || element.id;
+    alt.id = `dp-alt-${id}`;
+    plot.setAttribute("aria-describedby", alt.id);
+    root.style.setProperty("--dp-height", props.height / 16 + "rem");
+    const chart = { figure: null, current: null, plot, root, seq: null };
+    dp.charts[id] = chart;
+    let waiting = 0;  // the pending animation frame
+    let drawnWidth = 0;
+
+    const say = (text) => {
+      message.textContent = text;
+      root.classList.toggle("dp-is-empty", !!text);
+      plot.inert = !!text;
+    };
+    const heading = (meta) => {
+      title.textContent = meta.title || "";
+      subtitle.textContent = meta.subtitle || "";
+      plot.setAttribute("aria-label", meta.title || props.label || "");
+      alt.textContent = meta.alt || "";
+      root.classList.toggle("dp-has-title", !!meta.title);
+      root.classList.toggle("dp-has-subtitle", !!meta.subtitle);
+      root.classList.toggle("dp-clickable", !!meta.clickable);
+    };
+
+    const paint = () => {
+      waiting = 0;
+      const figure = chart.current;
+      if (!figure) return;
+      const layout = figure.layout || {};
+      const meta = layout.meta || {};
+      heading(meta);
+      if (!window.Plotly) { say(dp.word("chart_failed")); return; }
+      say("");
+      if (!plot.clientWidth) return;  // hidden: the ResizeObserver paints when it is shown
+      const scale = dp.scale();
+      const map = dp.isDark() ? (window.dpConfig || {}).dark : null;
+      const shown = themed({ data: figure.data || [], layout }, map, scale, "", "");
+      const out = shown.layout;
+      if (meta.title) {
+        delete out.title;  // drawn in HTML above the plot
+        out.margin = { ...out.margin, t: meta.top ?? 8 };
+      }
+      if (scale !== 1 && out.margin) {
+        for (const side of ["l", "r", "t", "b"]) if (out.margin[side]) out.margin[side] *= scale;
+      }
+      out.autosize = true;
+      delete out.width;
+      out.height = (layout.height || props.height) * scale;
+      root.style.setProperty("--dp-height", (layout.height || props.height) / 16 + "rem");
+      drawnWidth = plot.clientWidth;
+      out.width = drawnWidth;
+      window.Plotly.react(plot, shown.data, out, CONFIG).then(wire);
+    };
+    const soon = () => { if (!waiting) waiting = requestAnimationFrame(paint); };
+
+    const wire = () => {
+      if (plot.dpWired) return;
+      plot.dpWired = true;
+      plot.on("plotly_click", (event) => {
+        const point = event.points.find((p) => p.customdata != null) || event.points[0];
+        if (!point) return;
+        send({ customdata: plain(point.customdata) ?? null, trace: point.curveNumber,
+               point: point.pointNumber ?? point.pointIndex ?? null, x: plain(point.x) ?? null,
+               y: plain(point.y) ?? null, chart: id });
+      });
+    };
+
+    chart.draw = (figure) => { chart.current = figure; soon(); };
+    chart.update = (partial) => {
+      if (!chart.current) return;
+      const data = (chart.current.data || []).map((trace, i) => {
+        const changes = (partial.traces || {})[trace.uid] || (partial.traces || {})[i];
+        if (!changes) return trace;
+        const copy = { ...trace };
+        assign(copy, changes);
+        return copy;
+      });
+      const layout = { ...chart.current.layout };
+      assign(layout, partial.layout || {});
+      const meta = { ...layout.meta };
+      for (const key of ["title", "subtitle", "alt"]) if (key in partial) meta[key] = partial[key];
+      chart.draw({ data, layout: { ...layout, meta } });
+    };
+
+    const receive = () => {
+      const figure = dp.parse(props.value);
+      if (!figure || figure.message != null) {
+        if (figure && !dp.newer(chart, figure.seq)) return;
+        chart.figure = chart.current = null;
+        heading({});
+        say((figure && figure.message) || props.empty);
+        return;
+      }
+      if (!dp.newer(chart, figure.layout?.meta?.seq)) return;
+      chart.figure = figure;
+      chart.draw(figure);
+    };
+
+    new ResizeObserver(() => { if (plot.clientWidth && plot.clientWidth !== drawnWidth) soon(); }).observe(plot);
+    const forget = dp.onLook(() => { if (root.isConnected) soon(); else forget(); });
+    watch("value", receive);
+    receive();
+  };
+})();

@@ -1,0 +1,90 @@
+// The page's ground: settings that outlive a visit (language, theme, projector size), words, and the
+// registers in which charts and strips enter themselves. Loaded once; later loads do nothing.
+//
+//   dp.charts[elem_id], dp.strips[elem_id]   what chart.js and strip.js register
+//   dp.language(), dp.setLanguage("zh")      "en" or "zh"
+//   dp.word("strip_rank")                    a string of assets/words/components.yaml
+//   dp.onLook(f)                             calls f when theme or size change
+//   dp.newer(holder, seq)                    false for an answer older than the last one
+(() => {
+  if (window.dp) return;
+  const dp = { charts: {}, strips: {} };
+  window.dp = dp;
+
+  dp.recall = (key) => {
+    try { return localStorage.getItem("dp-" + key); } catch { return null; }
+  };
+  dp.remember = (key, value) => {
+    try { localStorage.setItem("dp-" + key, value); } catch { /* private window: forget */ }
+  };
+  const asked = (name) => new URLSearchParams(location.search).get(name);
+
+  // Language: the link's, else the remembered one, else the browser's.
+  const known = (lang) => (lang ? (lang.toLowerCase().startsWith("zh") ? "zh" : "en") : null);
+  let language = known(asked("lang")) || known(dp.recall("language")) || known(navigator.language) || "en";
+  dp.language = () => language;
+  dp.setLanguage = (lang) => {
+    language = known(lang) || "en";
+    dp.remember("language", language);
+    document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
+    gradioLanguage();
+    document.dispatchEvent(new CustomEvent("dp:language", { detail: language }));
+  };
+  // Gradio's own strings (footer, errors). An internal of 6.31, so it may fail quietly.
+  const gradioLanguage = async () => {
+    try {
+      const core = performance.getEntriesByType("resource").map((e) => e.name)
+        .find((name) => /assets\/core-[^/]*\.js$/.test(name));
+      if (core) await (await import(core)).changeLocale(language === "zh" ? "zh-CN" : "en");
+    } catch { /* its strings stay as they are */ }
+  };
+  document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
+  dp.word = (key) => ((window.dpConfig || {}).words?.[language] || {})[key] || key;
+
+  // Theme: Gradio's own switch, the class "dark" on body. A link's ?__theme= wins over the memory.
+  dp.isDark = () => document.body.classList.contains("dark");
+  dp.setDark = (on) => {
+    document.body.classList.toggle("dark", on);
+    dp.remember("theme", on ? "dark" : "light");
+  };
+  // Projector: everything is in rem, so the root's font size scales the page.
+  dp.isLarge = () => document.documentElement.classList.contains("dp-large");
+  dp.setLarge = (on) => {
+    document.documentElement.classList.toggle("dp-large", on);
+    dp.remember("size", on ? "large" : "normal");
+  };
+  dp.scale = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1;
+
+  const start = () => {
+    const theme = dp.recall("theme");
+    if (theme && !asked("__theme")) document.body.classList.toggle("dark", theme === "dark");
+    if ((asked("size") || dp.recall("size")) === "large") {
+      document.documentElement.classList.add("dp-large");
+    }
+    const watched = { attributes: true, attributeFilter: ["class"] };
+    const observer = new MutationObserver(() => listeners.forEach((f) => f()));
+    observer.observe(document.body, watched);
+    observer.observe(document.documentElement, watched);
+  };
+  const listeners = new Set();
+  dp.onLook = (f) => { listeners.add(f); return () => listeners.delete(f); };
+  if (document.body) start(); else document.addEventListener("DOMContentLoaded", start);
+
+  dp.newer = (holder, seq) => {
+    if (seq == null) return true;
+    if (holder.seq != null && seq < holder.seq) return false;
+    holder.seq = seq;
+    return true;
+  };
+  // Parse a value that Python sent. A broken one shows nothing rather than an old state.
+  dp.parse = (value) => {
+    if (!value) return null;
+    try { return typeof value === "string" ? JSON.parse(value) : value; } catch { return null; }
+  };
+  dp.el = (tag, className, text) => {
+    const node = document.createElement(tag);
+    if (className) node.className = className;
+    if (text != null) node.textContent = text;
+    return node;
+  };
+})();

@@ -1,0 +1,97 @@
+// The tools at the top right: language, theme, projector size, share, keys.
+//
+// In (props.value): {"query": "state=..."}, the permalink's query; it goes into the address bar, so
+// that a reload loses nothing. Out: "language" {language}, "share" {url}, "help".
+(() => {
+  if (!window.dp || dp.toolbar) return;
+
+  const copy = async (text) => {
+    try { await navigator.clipboard.writeText(text); return true; } catch { /* plain http */ }
+    const area = dp.el("textarea", "dp-hidden", text);
+    document.body.append(area);
+    area.select();
+    let done = false;
+    try { done = document.execCommand("copy"); } catch { done = false; }
+    area.remove();
+    return done;
+  };
+  // Where neither way may write to the clipboard, the reader copies by hand.
+  const showLink = (url) => {
+    const sheet = dp.el("dialog", "dp-sheet");
+    const field = dp.el("input", "dp-sheet-link");
+    field.readOnly = true;
+    field.value = url;
+    field.setAttribute("aria-label", dp.word("share_title"));
+    sheet.append(dp.el("h2", "dp-sheet-title", dp.word("share_title")), field);
+    document.body.append(sheet);
+    sheet.addEventListener("click", (event) => { if (event.target === sheet) sheet.close(); });
+    sheet.addEventListener("close", () => sheet.remove());
+    sheet.showModal();
+    field.select();
+  };
+
+  dp.link = (query) => {
+    const url = new URL(location.href);
+    for (const [key, value] of new URLSearchParams(query || "")) url.searchParams.set(key, value);
+    return url.href;
+  };
+  const address = (query) => {
+    const url = new URL(dp.link(query));
+    try { history.replaceState(history.state, "", url); } catch { return; }
+    // A Space shows the page in a frame of huggingface.co, which keeps its own address.
+    if (window.parent !== window) {
+      window.parent.postMessage({ queryString: url.search, hash: url.hash }, "https://huggingface.co");
+    }
+  };
+
+  dp.toolbar = ({ element, props, watch, send }) => {
+    const root = element.querySelector(".dp-tools");
+    const button = (name) => root.querySelector(`[data-tool=${name}]`);
+    const state = { query: "", seq: null };
+
+    const label = () => {
+      const zh = dp.language() === "zh";
+      button("language").querySelector(".dp-en").classList.toggle("dp-on", !zh);
+      button("language").querySelector(".dp-zh").classList.toggle("dp-on", zh);
+      for (const name of ["language", "theme", "size", "help"]) {
+        button(name).title = dp.word("tool_" + name);
+        button(name).setAttribute("aria-label", dp.word("tool_" + name));
+      }
+      button("size").querySelector("span").textContent = dp.word("tool_size_short");
+      button("share").textContent = dp.word("tool_share");
+      button("share").title = dp.word("share_title");
+      button("theme").setAttribute("aria-pressed", dp.isDark());
+      button("size").setAttribute("aria-pressed", dp.isLarge());
+    };
+    const share = async () => {
+      const url = dp.link(state.query);
+      address(state.query);
+      if (await copy(url)) {
+        button("share").textContent = dp.word("share_copied");
+        setTimeout(label, 1600);
+      } else showLink(url);
+      send.share({ url });
+    };
+    root.addEventListener("click", (event) => {
+      const tool = event.target.closest("[data-tool]")?.dataset.tool;
+      if (tool === "language") {
+        dp.setLanguage(dp.language() === "zh" ? "en" : "zh");
+        send.language({ language: dp.language() });
+      } else if (tool === "theme") dp.setDark(!dp.isDark());
+      else if (tool === "size") dp.setLarge(!dp.isLarge());
+      else if (tool === "share") share();
+      else if (tool === "help") { dp.showKeys?.(); send.help({}); }
+    });
+    const receive = () => {
+      const value = dp.parse(props.value);
+      if (!value || !dp.newer(state, value.seq)) return;
+      state.query = value.query || "";
+      if (state.query) address(state.query);
+    };
+    document.addEventListener("dp:language", label);
+    dp.onLook(label);
+    watch("value", receive);
+    receive();
+    label();
+  };
+})();

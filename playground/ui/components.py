@@ -1,0 +1,306 @@
+"""The page's own components: charts, token strip, figures, sentence, table, keys and tools.
+
+Each is a thin class over ``gr.HTML``: a fixed template (Gradio runs templates as code, so no text
+ever goes into one) and a script in assets/js that draws the value. A value is one JSON string:
+nested values would be compared several times by the page. Texts are set as text nodes, so a token
+can't be markup.
+
+In: what the classes' ``postprocess`` names; out: custom events, e.g. ``chart.clicked(f)`` with
+``def f(event: gr.EventData): event._data["customdata"]``. Every value may carry ``seq``; the page
+drops an answer older than the one that it shows.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import plotly
+import plotly.graph_objects as go
+
+from playground.charts.theme import dark_map
+from playground.words import ASSETS, LANGUAGES, entries, translator
+
+JS = ASSETS / "js"
+CSS = ASSETS / "css"
+PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+
+
+def message(text: str, seq: int | None = None) -> str:
+    """Return a value that empties a chart or strip and says why."""
+    return _json({"message": text, "seq": seq})
+
+
+class PlotlyChart(gr.HTML):
+    """A Plotly figure, drawn in place.
+
+    Value: a figure (from ``charts/``), its JSON, `message`, or None for the empty state. Event
+    ``clicked``: {"customdata", "trace", "point", "x", "y", "chart"}. ``height`` in px is kept free
+    from the start, so that nothing jumps; a figure's own ``layout.height`` wins.
+    """
+
+    def __init__(
+        self, value: Any = None, *, height: int = 320, empty: str | None = None, **options: Any
+    ):
+        super().__init__(
+            value,
+            html_template=_CHART,
+            js_on_load=_script("chart", "clicked"),
+            head=_head("page", "chart", plotly=True),
+            apply_default_css=False,
+            **_props(options, height=height, empty=_word("chart_empty", empty)),
+        )
+
+    def postprocess(self, value: Any) -> str | None:
+        """Turn a figure into one JSON string."""
+        if isinstance(value, go.Figure):
+            return value.to_json(pretty=False)
+        return value if value is None or isinstance(value, str) else _json(value)
+
+
+class TokenStrip(gr.HTML):
+    """Prompt and generated tokens as buttons.
+
+    Value: {"tokens": [{"id", "label", "kind": "prompt" | "new" | "special", "p", "rank",
+    "surprisal", "logprob", "source", "branch", "stale"}], "cursor": n, "next": bool, "seq": n}, its
+    JSON, or `message`; all but id and label are optional. Event ``pick``: {"index", "id"}.
+    """
+
+    def __init__(self, value: Any = None, *, empty: str | None = None, **options: Any):
+        super().__init__(
+            value,
+            html_template=_STRIP,
+            js_on_load=_script("strip", "pick"),
+            head=_head("page", "strip"),
+            apply_default_css=False,
+            **_props(options, empty=_word("strip_empty", empty)),
+        )
+
+    def postprocess(self, value: Any) -> str | None:
+        """Turn the tokens into one JSON string."""
+        return _json(value)
+
+
+class Figures(gr.HTML):
+    """A row of large figures with labels.
+
+    Value: [{"value", "label", "title", "tone"}]; title is the tooltip, tone a palette key.
+    """
+
+    def __init__(self, value: Any = None, **options: Any):
+        super().__init__(
+            value,
+            html_template='<dl class="dp-figures"></dl>',
+            js_on_load=_script("figures"),
+            head=_head("page", "parts"),
+            apply_default_css=False,
+            **_props(options),
+        )
+
+    def postprocess(self, value: Sequence[Mapping[str, Any]] | str | None) -> str | None:
+        """Turn the figures into one JSON string."""
+        return value if value is None or isinstance(value, str) else _json({"items": list(value)})
+
+
+class Sentence(gr.HTML):
+    """The explanation in words, read aloud when it changes.
+
+    Value: a text, or a list of texts and {"token": label}.
+    """
+
+    def __init__(self, value: Any = None, **options: Any):
+        super().__init__(
+            value,
+            html_template='<p class="dp-sentence" role="status" aria-live="polite"></p>',
+            js_on_load=_script("sentence"),
+            head=_head("page", "parts"),
+            apply_default_css=False,
+            **_props(options),
+        )
+
+    def postprocess(self, value: str | Sequence[str | Mapping[str, str]] | None) -> str | None:
+        """Turn the text into one JSON string."""
+        if value is None:
+            return None
+        return _json({"parts": [value] if isinstance(value, str) else list(value)})
+
+
+class Table(gr.HTML):
+    """A plain table.
+
+    Value: {"columns": [{"label", "kind": "text" | "number" | "token"}], "rows": [{"cells": [...],
+    "id", "tone"}], "caption"}. Event ``pick``: {"id"} of a row that has one.
+    """
+
+    def __init__(self, value: Any = None, **options: Any):
+        super().__init__(
+            value,
+            html_template='<div class="dp-table"></div>',
+            js_on_load=_script("table", "pick"),
+            head=_head("page", "parts"),
+            apply_default_css=False,
+            **_props(options),
+        )
+
+    def postprocess(self, value: Any) -> str | None:
+        """Turn the table into one JSON string."""
+        return _json(value)
+
+
+class Keys(gr.HTML):
+    """The page's keys: events ``step``, ``back``, ``run``, ``digit`` ({"digit"}) and ``help``.
+
+    Takes no room. Put one in each tab that steps: only the visible tab's answers.
+    """
+
+    def __init__(self, **options: Any):
+        super().__init__(
+            None,
+            html_template='<span class="dp-keys"></span>',
+            js_on_load=_script("keys", "step", "back", "run", "digit", "help", named=True),
+            head=_head("page", "keys"),
+            apply_default_css=False,
+            **_props(options | {"elem_classes": [*_classes(options), "dp-nothing"]}),
+        )
+
+
+class Toolbar(gr.HTML):
+    """Language, theme, projector size, share and keys.
+
+    Value: {"query": "state=..."}, the permalink's query, kept in the address bar and copied by
+    Share. Events: ``language`` ({"language": "en" | "zh"}), ``share`` ({"url"}), ``help``.
+    """
+
+    def __init__(self, value: Any = None, **options: Any):
+        super().__init__(
+            value,
+            html_template=_TOOLS,
+            js_on_load=_script("toolbar", "language", "share", "help", named=True),
+            head=_head("page", "keys", "toolbar"),
+            apply_default_css=False,
+            **_props(options),
+        )
+
+    def postprocess(self, value: Any) -> str | None:
+        """Turn the value into one JSON string."""
+        return _json(value)
+
+
+def launch_options() -> dict[str, Any]:
+    """Return what ``launch()`` or ``mount_gradio_app()`` needs for the look: theme and head."""
+    css = "\n".join(path.read_text("utf-8") for path in sorted(CSS.glob("*.css")))
+    words = {
+        language: {
+            key.removeprefix("components."): texts[language]
+            for key, texts in entries().items()
+            if key.startswith("components.")
+        }
+        for language in LANGUAGES
+    }
+    # "<" would end the script early; nothing else needs escaping inside JSON.
+    config = _json({"dark": dark_map(), "words": words}).replace("<", "\\u003c")
+    page = (JS / "page.js").read_text("utf-8")
+    head = (
+        f"<style>{css}</style><script>window.dpConfig = {config};</script><script>{page}</script>"
+    )
+    return {"theme": theme(), "head": head}
+
+
+def theme() -> gr.themes.Base:
+    """Return Gradio's theme with its own fonts in the weights that the page uses."""
+    return gr.themes.Base(
+        font=[
+            gr.themes.LocalFont("IBM Plex Sans", weights=(400, 600)),
+            "system-ui",
+            "PingFang SC",
+            "Microsoft YaHei",
+            "Noto Sans CJK SC",
+            "sans-serif",
+        ],
+        font_mono=[
+            gr.themes.LocalFont("IBM Plex Mono", weights=(400, 600)),
+            "ui-monospace",
+            "Noto Sans Mono CJK SC",
+            "monospace",
+        ],
+    )
+
+
+_CHART = """<figure class="dp-chart"><figcaption class="dp-chart-head">
+<h3 class="dp-chart-title"></h3><p class="dp-chart-subtitle"></p></figcaption>
+<div class="dp-chart-body"><div class="dp-chart-plot" role="img"></div>
+<p class="dp-chart-message"></p></div><p class="dp-chart-alt dp-hidden"></p></figure>"""
+
+_STRIP = """<div class="dp-strip"><div class="dp-strip-tokens" role="group"></div>
+<p class="dp-strip-message"></p><div class="dp-tip" role="tooltip"></div></div>"""
+
+_TOOLS = """<div class="dp-tools" role="toolbar">
+<button type="button" data-tool="language"><span class="dp-en">EN</span> /
+<span class="dp-zh">中文</span></button>
+<button type="button" data-tool="theme"><span aria-hidden="true">◐</span></button>
+<button type="button" data-tool="size"><span></span></button>
+<button type="button" data-tool="share"></button>
+<button type="button" data-tool="help"><span aria-hidden="true">?</span></button></div>"""
+
+
+def _script(part: str, *events: str, named: bool = False) -> str:
+    """Return the start script: it must quote each event's name, by which Gradio knows it."""
+    if named:
+        send = ", ".join(f'{event}: (data) => trigger("{event}", data)' for event in events)
+        send = f"{{{send}}}"
+    else:
+        send = f'(data) => trigger("{events[0]}", data)' if events else "null"
+    return f"dp.{part}({{element, props, watch, server, send: {send}}});"
+
+
+@cache
+def _head(*scripts: str, plotly: bool = False) -> str:
+    """Return script tags with relative addresses, so that the page also works under a path."""
+    paths = ([PLOTLY_JS] if plotly else []) + [JS / f"{name}.js" for name in scripts]
+    gr.set_static_paths(paths)
+    return "".join(
+        f'<script src="gradio_api/file={path.as_posix()}?v={path.stat().st_mtime_ns}"></script>'
+        for path in paths
+    )
+
+
+def _props(options: dict[str, Any], **props: Any) -> dict[str, Any]:
+    """Add what the scripts read as ``props``; ``name`` is the key in dp.charts and dp.strips."""
+    return {
+        "container": False,
+        "padding": False,
+        **options,
+        **props,
+        "name": options.get("elem_id"),
+    }
+
+
+def _classes(options: Mapping[str, Any]) -> list[str]:
+    classes = options.get("elem_classes") or []
+    return [classes] if isinstance(classes, str) else list(classes)
+
+
+def _word(key: str, given: str | None) -> str:
+    return translator("en")(f"components.{key}") if given is None else given
+
+
+def _json(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _finite(value: Any) -> Any:
+    """Replace infinities and NaN, which JSON lacks, by None."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
