@@ -15,7 +15,7 @@ import hashlib
 
 import numpy as np
 
-STREAMS = ("sample", "draft", "accept", "next")
+STREAMS = ("sample", "draft", "accept", "next", "xtc")
 _HEAD = 256  # most draws fall among the first few hundred tokens: the full sort is often spared
 
 
