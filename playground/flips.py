@@ -29,7 +29,7 @@ import numpy as np
 
 from playground.dice import descending, draw
 from playground.processors import active_filters, shape
-from playground.processors.chain import is_greedy
+from playground.processors.dialects import is_greedy
 from playground.records import SamplingParams
 
 # The settings whose flips are found, and the range that is searched (top_k: up to all tokens).
@@ -52,10 +52,11 @@ _FINE = 24
 
 
 class Flip(NamedTuple):
-    """The setting nearest the current one that draws another token, and that token."""
+    """The setting nearest the current one that draws another token, that token, and the side."""
 
     value: float
     token_id: int
+    above: bool  # the value is above the current one (for top_k, "off" counts as all tokens)
 
 
 def flip_points(
@@ -123,7 +124,7 @@ def _nearest(
         now = size  # off: all tokens
     current = drawn(params)
     out = []
-    for end in (min(low, now), max(high, now)):
+    for above, end in ((False, min(low, now)), (True, max(high, now))):
         if end == now:
             continue
         points = [end] if ordered else np.linspace(now, end, _GRID + 1)[1:].tolist()
@@ -133,7 +134,7 @@ def _nearest(
             token = drawn(params.replace(**{field: point}))
             if token != current:
                 times = _FINE if ordered else _COARSE
-                other = Flip(point, token)
+                other = Flip(point, token, above)
                 out.append(_halve(drawn, params, field, same, other, current, times))
                 break
             same = point
@@ -160,7 +161,7 @@ def _halve(
         if token == current:
             same = middle
         else:
-            other = Flip(middle, token)
+            other = other._replace(value=middle, token_id=token)
     return other
 
 

@@ -54,17 +54,22 @@ def byte_alphabet() -> dict[str, int]:
 
 def visible(data: bytes) -> str:
     """Return bytes as one visible line (steps 2 and 3 above)."""
-    text = data.decode("utf-8", "surrogateescape")
+    return _visible(data.decode("utf-8", "surrogateescape"))
+
+
+def _visible(text: str) -> str:
     if not text:
         return "<empty>"
     if text.isprintable() and _OWN.isdisjoint(text):
         text = text.replace(" ", "·")
+        plain = len(text) < 16 and "·····" not in text
     else:
         text = "".join(map(_visible_character, text))
         text = _BROKEN.sub(lambda m: f"<{_hex(m[0].encode('utf-8', 'surrogateescape'))}>", text)
-    if unicodedata.category(text[0])[0] == "M":
+        plain = False
+    if not text[0].isascii() and unicodedata.category(text[0])[0] == "M":
         text = "◌" + text
-    return _RUN.sub(lambda m: f"{m[0][0]}×{len(m[0])}", text) if len(text) > 4 else text
+    return text if plain else _RUN.sub(lambda m: f"{m[0][0]}×{len(m[0])}", text)
 
 
 def _visible_character(c: str) -> str:
@@ -184,10 +189,12 @@ class Vocabulary:
         raw = self._strings[token_id]
         if raw is None:
             return f"<no token {token_id}>"
-        if self.kind == "other" and token_id not in self._literal:
-            # The string keeps what decoding alone drops, such as WordPiece's "##".
-            return visible(raw.encode("utf-8", "replace"))
-        return visible(self.bytes_of(token_id))
+        if self.kind == "byte-level" or _BYTE.fullmatch(raw) and self.kind == "sentencepiece":
+            return visible(self.bytes_of(token_id))
+        if self.kind == "sentencepiece" and token_id not in self._literal:
+            raw = raw.replace("▁", " ")
+        # Of kind "other", the string keeps what decoding drops, such as WordPiece's "##".
+        return _visible(raw)
 
     def find(self, query: str, limit: int = 20) -> list[int]:
         """Return ids that match what somebody types: ``#id``, a label, a text; then beginnings.

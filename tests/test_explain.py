@@ -69,13 +69,13 @@ def test_flips_of_two_tokens_are_where_algebra_says():
     # p0 = 1 / (1 + 3 ** (-1 / T)) falls below u = 0.6 at T = ln 3 / ln 1.5.
     logits = np.log([0.75, 0.25])
     (flip,) = explain.flip_points(logits, SamplingParams(), 0.6)
-    assert flip == (pytest.approx(np.log(3) / np.log(1.5), abs=1e-5), 1)
+    assert flip == (pytest.approx(np.log(3) / np.log(1.5), abs=1e-5), 1, True)
     # 0.8 draws token 1; it is gone below p = 0.75, at k = 1, and above min-p = 1 / 3.
     found = explain.flips(logits, SamplingParams(), 0.8)
-    assert found["top_p"] == ((pytest.approx(0.75, abs=1e-5), 0),)
-    assert found["top_k"] == ((1, 0),)
-    assert found["min_p"] == ((pytest.approx(1 / 3, abs=1e-5), 0),)
-    assert found["temperature"] == ((pytest.approx(np.log(3) / np.log(4), abs=1e-5), 0),)
+    assert found["top_p"] == ((pytest.approx(0.75, abs=1e-5), 0, False),)
+    assert found["top_k"] == ((1, 0, False),)
+    assert found["min_p"] == ((pytest.approx(1 / 3, abs=1e-5), 0, True),)
+    assert found["temperature"] == ((pytest.approx(np.log(3) / np.log(4), abs=1e-5), 0, False),)
 
 
 def test_flip_limits_and_refusals():
@@ -86,7 +86,7 @@ def test_flip_limits_and_refusals():
     # A custom order that leaves min-p out can't have it on.
     order = SamplingParams(top_k=2, order=("top_k",))
     assert explain.flip_points(logits, order, 0.8, field="min_p") == ()
-    assert explain.flip_points(logits, order, 0.8, field="top_k") == ((1, 0),)
+    assert explain.flip_points(logits, order, 0.8, field="top_k") == ((1, 0, False),)
 
 
 ORDERS = st.sampled_from(
@@ -127,6 +127,7 @@ def test_flips_agree_with_the_real_filters_everywhere(params, seed, ties):
         for flip in found:
             assert drawn(logits, params.replace(**{field: flip.value}), u, ids, 1) == flip.token_id
             assert flip.token_id != now
+            assert flip.above == (flip.value > value)
         if params.order and params.order.index("repetition_penalty"):
             continue  # penalties after other filters: searched on a grid, may miss
         below = max((f.value for f in found if f.value < value), default=low)
