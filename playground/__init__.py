@@ -37,6 +37,10 @@ _EXPORTS = {
     "residual": "playground.engines.acceptance",
     "emitted_distribution": "playground.engines.acceptance",
     "total_variation": "playground.engines.acceptance",
+    "expected_tokens": "playground.engines.acceptance",
+    "exact_yield": "playground.engines.acceptance",
+    "speedup": "playground.engines.acceptance",
+    "best_gamma": "playground.engines.acceptance",
     "losslessness": "playground.engines.losslessness",
     "BeamParams": "playground.records",
     "BeamResult": "playground.records",
@@ -49,6 +53,12 @@ _EXPORTS = {
     "greedy_continuation": "playground.engines.hypotheses",
     "regret": "playground.engines.hypotheses",
     "rescore": "playground.engines.hypotheses",
+    "ContrastiveParams": "playground.records",
+    "ContrastiveStep": "playground.records",
+    "contrast": "playground.engines.contrastive",
+    "contrastive_decode": "playground.engines.contrastive",
+    "amateur_of": "playground.models.views",
+    "draft_of": "playground.models.views",
 }
 
 __all__ = sorted(_EXPORTS)

@@ -10,6 +10,7 @@ from playground.records.beam import (
     ModeSearch,
     length_score,
 )
+from playground.records.contrastive import ContrastiveParams, ContrastiveStep
 from playground.records.sampling import SamplingParams, Stage, Step, Trace
 from playground.records.speculative import (
     LosslessnessReport,
@@ -24,6 +25,8 @@ __all__ = [
     "BeamState",
     "BeamStep",
     "Candidate",
+    "ContrastiveParams",
+    "ContrastiveStep",
     "Hypothesis",
     "LosslessnessReport",
     "ModeSearch",
