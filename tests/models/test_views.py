@@ -163,6 +163,20 @@ def test_a_student_has_its_own_layers_and_its_teachers_embeddings_and_head(tmp_p
     assert "distilled to 2 layers" in view.name and view.vocab_size == lm_of(model).vocab_size
 
 
+def test_layers_taken_from_anywhere_find_their_own_caches():
+    student = lm_of(shallow(deep("llama"), (3, 0, 3), own=True))
+    for end in range(1, len(IDS) + 1):
+        fresh = lm_of(shallow(deep("llama"), (3, 0, 3), own=True))
+        assert student.logits(IDS[:end]) == pytest.approx(fresh.logits(IDS[:end]), abs=1e-4)
+    with torch.inference_mode():  # the same layers, one after the other and without a cache
+        plain = student.model(torch.tensor([IDS]), use_cache=False).logits[0, -1].numpy()
+    assert student.logits(IDS)[0] == pytest.approx(plain, abs=1e-4)
+    with pytest.raises(ValueError, match=r"shared layers must be the first ones, got \(3, 0\)"):
+        shallow(deep("llama"), (3, 0))
+    with pytest.raises(ValueError, match=r"layers must be some of 0 to 3, got \(4,\)"):
+        shallow(deep("llama"), (4,), own=True)
+
+
 def test_a_student_belongs_to_its_teacher_alone(tmp_path):
     path, _ = student_file(tmp_path, deep("llama"), teacher="feedfeedfeed")
     with pytest.raises(ValueError, match="distilled for tiny: the student was trained to the def"):
