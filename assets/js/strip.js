@@ -46,6 +46,8 @@
     const list = root.querySelector(".dp-strip-tokens");
     const tip = root.querySelector(".dp-tip");
     const message = root.querySelector(".dp-strip-message");
+    root.style.setProperty("--dp-lines", props.lines || 2);
+    list.setAttribute("aria-label", dp.word("strip_name"));
     tip.id = `dp-tip-${props.name || element.id}`;
     const strip = { tokens: [], root, value: null, seq: null };
     dp.strips[props.name || element.id] = strip;
@@ -168,7 +170,10 @@
     list.addEventListener("focusout", hide);
     list.addEventListener("scroll", hide);
     document.addEventListener("scroll", hide, { passive: true, capture: true });
-    document.addEventListener("dp:language", () => { if (root.isConnected) hide(); });
+    document.addEventListener("dp:language", () => {
+      list.setAttribute("aria-label", dp.word("strip_name"));
+      hide();
+    });
 
     watch("value", render);
     render();

@@ -93,5 +93,12 @@
     watch("value", receive);
     receive();
     label();
+
+    // The tabs lie between brand and tools; the controls of a phone start closed.
+    const room = () => document.documentElement.style.setProperty(
+      "--dp-tools-width", `calc(${root.offsetWidth}px + 2rem)`);
+    new ResizeObserver(room).observe(root);
+    if (innerWidth <= 768) document.querySelector(".dp-sidebar.open .toggle-button")?.click();
+    requestAnimationFrame(() => document.documentElement.classList.add("dp-ready"));
   };
 })();

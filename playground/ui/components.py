@@ -23,7 +23,7 @@ import gradio as gr
 import plotly
 import plotly.graph_objects as go
 
-from playground.charts.theme import dark_map
+from playground.charts.theme import DARK, LIGHT, dark_map
 from playground.words import ASSETS, LANGUAGES, entries, translator
 
 JS = ASSETS / "js"
@@ -68,17 +68,20 @@ class TokenStrip(gr.HTML):
 
     Value: {"tokens": [{"id", "label", "kind": "prompt" | "new" | "special", "p", "rank",
     "surprisal", "logprob", "source", "branch", "stale"}], "cursor": n, "next": bool, "seq": n}, its
-    JSON, or `message`; all but id and label are optional. Event ``pick``: {"index", "id"}.
+    JSON, or `message`; all but id and label are optional. Event ``pick``: {"index", "id"}. The
+    strip is ``lines`` high from the start and scrolls inside, so that nothing below it moves.
     """
 
-    def __init__(self, value: Any = None, *, empty: str | None = None, **options: Any):
+    def __init__(
+        self, value: Any = None, *, lines: int = 2, empty: str | None = None, **options: Any
+    ):
         super().__init__(
             value,
             html_template=_STRIP,
             js_on_load=_script("strip", "pick"),
             head=_head("page", "strip"),
             apply_default_css=False,
-            **_props(options, empty=_word("strip_empty", empty)),
+            **_props(options, lines=lines, empty=_word("strip_empty", empty)),
         )
 
     def postprocess(self, value: Any) -> str | None:
@@ -193,7 +196,7 @@ class Toolbar(gr.HTML):
 
 def launch_options() -> dict[str, Any]:
     """Return what ``launch()`` or ``mount_gradio_app()`` needs for the look: theme and head."""
-    css = "\n".join(path.read_text("utf-8") for path in sorted(CSS.glob("*.css")))
+    css = _colors() + "".join(path.read_text("utf-8") for path in sorted(CSS.glob("*.css")))
     words = {
         language: {
             key.removeprefix("components."): texts[language]
@@ -212,10 +215,12 @@ def launch_options() -> dict[str, Any]:
 
 
 def theme() -> gr.themes.Base:
-    """Return Gradio's theme with its own fonts in the weights that the page uses."""
+    """Return Gradio's theme with its own fonts in regular and bold.
+
+    The semi-bold files that Gradio brings lack the Latin letters."""
     return gr.themes.Base(
         font=[
-            gr.themes.LocalFont("IBM Plex Sans", weights=(400, 600)),
+            gr.themes.LocalFont("IBM Plex Sans", weights=(400, 700)),
             "system-ui",
             "PingFang SC",
             "Microsoft YaHei",
@@ -223,12 +228,21 @@ def theme() -> gr.themes.Base:
             "sans-serif",
         ],
         font_mono=[
-            gr.themes.LocalFont("IBM Plex Mono", weights=(400, 600)),
+            gr.themes.LocalFont("IBM Plex Mono", weights=(400, 700)),
             "ui-monospace",
             "Noto Sans Mono CJK SC",
             "monospace",
         ],
     )
+
+
+def _colors() -> str:
+    """Return the palette as CSS variables, so that it is written down once."""
+    sets = (
+        (selector, "".join(f"--dp-{key.replace('_', '-')}:{hex};" for key, hex in colors.items()))
+        for selector, colors in ((":root", LIGHT), ("body.dark", DARK))
+    )
+    return "".join(f"{selector}{{{rules}}}\n" for selector, rules in sets)
 
 
 _CHART = """<figure class="dp-chart"><figcaption class="dp-chart-head">

@@ -48,8 +48,7 @@ def bars(labels, probabilities, ids=None, title="3 of 3 tokens survive", **layou
     keys = theme.category_keys(ids)
     shared = dict(y=keys, x=list(probabilities), orientation="h", customdata=ids, hoverinfo="text")
     hover = [
-        theme.lines(label, figure_text(p))
-        for label, p in zip(labels, probabilities, strict=True)
+        theme.lines(label, figure_text(p)) for label, p in zip(labels, probabilities, strict=True)
     ]
     cut = [None if p < 0.05 else p for p in probabilities]
     rest = [p if p < 0.05 else None for p in probabilities]
@@ -139,7 +138,7 @@ def build():
             )
             gr.Textbox("Once upon a time, there was a", label="Prompt", lines=2, elem_id="prompt")
             temperature = gr.Slider(
-                0, 2, 0.8, step=0.01, label="Temperature", elem_id="temperature"
+                0, 2, 0.8, step=0.01, label="Temperature", interactive=True, elem_id="temperature"
             )
             gr.Slider(0, 200, 50, step=1, label="Top-k", interactive=True)
             gr.Slider(0, 1, 0.9, step=0.01, label="Top-p", interactive=True)
