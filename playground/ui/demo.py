@@ -1,0 +1,226 @@
+"""build_demo: the whole page. Frame, panel and tabs, in reading order."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import gradio as gr
+
+from playground.export import from_link
+from playground.language_model import LanguageModel
+from playground.models import CATALOGUE, load_model
+from playground.records import SamplingParams
+from playground.session import Prompt, Session, from_state, replay
+from playground.ui.components import Toolbar
+from playground.ui.controls import START
+from playground.ui.language import Labels
+from playground.ui.library import Library
+from playground.ui.panel import EXAMPLES, Panel
+from playground.ui.sampling import MODEL, SampleTab, Visit, polite
+from playground.words import LANGUAGES, translator
+
+
+def build_demo(library: Library | None = None, allow_any: bool = True) -> gr.Blocks:
+    """Return the page. ``library`` holds the models (by default loaded on demand); ``allow_any``
+    lets visitors load any hub id or folder, not only the catalogue's.
+    """
+    library = Library(load_model) if library is None else library
+    labels = Labels()
+    with gr.Blocks(title="Decoding Playground", fill_width=True, analytics_enabled=False) as demo:
+        with gr.Row(elem_classes="dp-header"):
+            brand = gr.HTML(html_template='<h1 class="dp-brand">${value}</h1>')
+            labels.add(brand, "page.title", prop="value")
+            toolbar = Toolbar(elem_id="dp-tools")
+        with gr.Sidebar(width=264, elem_classes="dp-sidebar"):
+            panel = Panel(labels, allow_any)
+        with gr.Tabs(elem_classes="dp-tabs"), labels.add(gr.Tab(id="sample"), "page.tab_sample"):
+            tab = SampleTab(library, panel, labels, toolbar)
+        language = gr.Textbox("en", visible="hidden", elem_id="dp-language")
+        Frame(library, panel, tab, labels, language, allow_any).wire(demo, toolbar)
+    return demo
+
+
+class Frame:
+    """What happens to the whole page: opening it, changing language or model."""
+
+    def __init__(
+        self,
+        library: Library,
+        panel: Panel,
+        tab: SampleTab,
+        labels: Labels,
+        language: Any,
+        allow_any: bool,
+    ) -> None:
+        self.library, self.panel, self.tab, self.labels = library, panel, tab, labels
+        self.language, self.allow_any = language, allow_any
+        controls = panel.controls.parts.values()
+        parts = [*tab.outputs, *labels.parts, *panel.prompt_parts, *controls, panel.model]
+        self.outputs = list(dict.fromkeys([*parts, panel.preset]))
+
+    def wire(self, demo: gr.Blocks, toolbar: Any) -> None:
+        """Join the events."""
+        demo.load(self._open, [self.language], self.outputs, js="() => [dp.language()]", **MODEL)
+        toolbar.language(self._speak, self.tab.inputs, self.outputs, **MODEL)
+        self.panel.model.input(self._switch, self.tab.inputs, self.outputs, **MODEL)
+
+    def _words(self, language: str) -> dict[Any, Any]:
+        found = self.labels.updates(language)
+        for part, update in self.panel.choices(translator(language)).items():
+            found[part] = {**found.get(part, {}), **update}
+        return found
+
+    def model_line(self, lm: LanguageModel, visit: Visit) -> str:
+        """Return where and how the model runs."""
+        return visit.t(
+            "page.model_line",
+            device=lm.device,
+            dtype=lm.dtype,
+            vocab=f"{lm.vocab_size:,}",
+            context=f"{lm.context_length:,}" if lm.context_length else "∞",
+        )
+
+    def _await(self, name: str, visit: Visit) -> Iterator[dict[Any, Any]]:
+        """Yield what the load says of itself until the model is here; raise what it raised."""
+        failed: list[Exception] = []
+
+        def load() -> None:
+            try:
+                self.library.get(name)
+            except Exception as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=load, daemon=True)
+        thread.start()
+        thread.join(0.05)
+        told = None
+        while thread.is_alive():
+            text = visit.t("page.model_loading", text=self.library.doing)
+            if text != told:
+                told = text
+                yield {self.panel.model_line: text, self.tab.sentence: text}
+            thread.join(0.2)
+        if failed:
+            raise failed[0]
+
+    @property
+    def _open(self) -> Any:
+        @polite
+        def open_page(language: str, request: gr.Request) -> Iterator[dict[Any, Any]]:
+            visit = Visit(language=language if language in LANGUAGES else "en")
+            yield self._words(visit.language)
+            link = request.query_params.get("state") if request else None
+            state: dict[str, Any] | None = None
+            if link:
+                try:
+                    state = from_link(link)
+                    visit = replace(visit, model=self._allowed(str(state.get("model", "default"))))
+                except ValueError as error:
+                    gr.Warning(visit.t("page.bad_link", text=error))
+            try:
+                yield from self._await(visit.model, visit)
+            except ValueError as error:
+                if visit.model == self.library.default:
+                    yield {self.panel.model_line: str(error), self.tab.sentence: str(error)}
+                    return
+                gr.Warning(visit.t("page.bad_link", text=error))
+                visit, state = replace(visit, model=self.library.default), None
+                yield from self._await(visit.model, visit)
+            yield self._first(visit, state)
+
+        return open_page
+
+    def _allowed(self, name: str) -> str:
+        if not self.allow_any and name not in {entry.id for entry in CATALOGUE}:
+            raise ValueError(f"model must be one of the catalogue, got {name[:80]!r}")
+        return name
+
+    def _first(self, visit: Visit, state: dict[str, Any] | None) -> dict[Any, Any]:
+        """Return the first screen: the link's state, or the first example."""
+        lm = self.library.get(visit.model)
+        params = START
+        session = None
+        if state is not None:
+            try:
+                session = from_state(state, lm)
+                params = SamplingParams.from_dict(state.get("now", {}))
+                theirs, ours = str(state.get("weights", "")), session.trace.model
+                if theirs and theirs != ours:
+                    gr.Info(visit.t("page.model_differs", theirs=theirs[:120], ours=ours))
+            except ValueError as error:
+                gr.Warning(visit.t("page.bad_link", text=error))
+        if session is None:
+            params, session = START, Session().start(Prompt(EXAMPLES[0]), lm)
+        visit = replace(visit, session=session)
+        return {
+            **self.tab.draw(visit, params),
+            **self.panel.show_prompt(session.prompt),
+            **self.panel.controls.values(params),
+            self.panel.model: gr.update(value=visit.model),
+            self.panel.model_line: self.model_line(lm, visit),
+        }
+
+    @property
+    def _speak(self) -> Any:
+        @polite
+        def speak(data: dict[Any, Any], event: gr.EventData) -> dict[Any, Any]:
+            language = event._data.get("language")
+            visit = replace(
+                data[self.tab.visit], language=language if language in LANGUAGES else "en"
+            )
+            found = {**self._words(visit.language), self.tab.visit: visit}
+            lm = self.library.loaded(visit.model)
+            if lm is not None:
+                found |= self.tab.draw(visit, self.panel.read_params(data))
+                found[self.panel.model_line] = self.model_line(lm, visit)
+            return found
+
+        return speak
+
+    @property
+    def _switch(self) -> Any:
+        @polite
+        def switch(data: dict[Any, Any]) -> Iterator[dict[Any, Any]]:
+            visit: Visit = data[self.tab.visit]
+            name = str(data[self.panel.model] or "").strip()
+            old = self.library.get(visit.model)
+            try:
+                self._allowed(name)
+                yield from self._await(name, visit)
+                lm = self.library.get(name)
+                params = self.panel.read_params(data)
+                session = carry_over(visit.session, old, lm, params)
+            except ValueError as error:
+                gr.Warning(str(error))
+                yield {
+                    self.panel.model: gr.update(value=visit.model),
+                    **self.tab.draw(visit, self.panel.read_params(data)),
+                    self.panel.model_line: self.model_line(old, visit),
+                }
+                return
+            visit = replace(visit, model=name, session=session)
+            gr.Info(visit.t("page.model_switched", name=lm.name))
+            yield {
+                **self.tab.draw(visit, params),
+                self.panel.model_line: self.model_line(lm, visit),
+            }
+
+        return switch
+
+
+def carry_over(
+    session: Session, old: LanguageModel, lm: LanguageModel, params: SamplingParams
+) -> Session:
+    """Return the session under another model: same prompt, the old model's text marked as stale."""
+    text = old.decode(session.trace.new_ids)
+    fresh = replace(Session().start(session.prompt, lm), before=None)
+    ids = lm.encode(text, add_bos=False) if text else []
+    limit = lm.context_length
+    if not fresh.ids or (limit is not None and len(fresh.ids) + len(ids) > limit):
+        return fresh
+    steps = replay(lm, fresh.trace.prompt_ids, [(i, params, "stale") for i in ids])
+    return replace(fresh, trace=replace(fresh.trace, steps=steps))

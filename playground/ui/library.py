@@ -1,0 +1,77 @@
+"""The models that are loaded: one copy for all sessions, a few at a time.
+
+A model is asked for by name; the first who asks loads it while others wait for the same copy. A
+load that fails leaves the loaded ones as they are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from playground.language_model import LanguageModel
+
+Loader = Callable[..., LanguageModel]
+
+
+class Library:
+    """Loads models with ``loader(name, progress=...)`` and keeps the ``capacity`` latest ones."""
+
+    def __init__(self, loader: Loader, default: str = "default", capacity: int = 2) -> None:
+        self.default = default
+        self.capacity = capacity
+        self._loader = loader
+        self._models: OrderedDict[str, LanguageModel] = OrderedDict()
+        self._lock = threading.Lock()
+        self._loading = threading.Lock()
+        self.failure = ""
+        self.doing = ""  # what the present load says of itself, for those who wait
+
+    def get(self, name: str, progress: Callable[[Any, str], None] | None = None) -> LanguageModel:
+        """Return a model, loaded if need be. Raises what the loader raises."""
+        model = self.loaded(name)
+        if model is not None:
+            return model
+
+        def tell(fraction: Any, text: str) -> None:
+            self.doing = text
+            if progress is not None:
+                progress(fraction, text)
+
+        with self._loading:
+            model = self.loaded(name)
+            if model is None:
+                try:
+                    model = self._loader(name, progress=tell)
+                finally:
+                    self.doing = ""
+                with self._lock:
+                    self._models[name] = model
+                    # The default stays: new visitors and failed loads fall back on it.
+                    others = [n for n in self._models if n not in (self.default, name)]
+                    for old in others[: max(0, len(self._models) - self.capacity)]:
+                        del self._models[old]
+        return model
+
+    def loaded(self, name: str) -> LanguageModel | None:
+        """Return a model if it is here already."""
+        with self._lock:
+            model = self._models.get(name)
+            if model is not None:
+                self._models.move_to_end(name)
+            return model
+
+    def preload(self) -> threading.Thread:
+        """Load the default model in the background, so that the page shows at once."""
+
+        def load() -> None:
+            try:
+                self.get(self.default)
+            except Exception as error:  # told again, in words, to the first visitor who needs it
+                self.failure = str(error)
+
+        thread = threading.Thread(target=load, name="preload", daemon=True)
+        thread.start()
+        return thread

@@ -1,0 +1,136 @@
+"""The left panel: model, prompt with its options, seed, and the filters.
+
+Builds the controls and reads them back as a Prompt and SamplingParams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gradio as gr
+
+from playground.models import CATALOGUE
+from playground.records import SamplingParams
+from playground.session import Prompt
+from playground.ui.controls import MAIN, MORE, PENALTIES, PRESETS, RULES, Control, SamplingControls
+from playground.ui.language import Labels
+from playground.words import Translate
+
+EXAMPLES = (
+    "Once upon a time, there was a",
+    "The capital of France is",
+    "Water is made of",
+    "I went to the store and",
+    "The best way to learn is",
+    "def fibonacci(n):",
+    "从前有一座山，山里有一座",
+)
+BOS = ("auto", "on", "off")
+
+
+class Panel:
+    """The panel's controls; the attributes are Gradio components."""
+
+    def __init__(self, labels: Labels, allow_any: bool) -> None:
+        self.labels = labels
+        self.controls = SamplingControls(labels)
+        self._build(allow_any)
+
+    def _build(self, allow_any: bool) -> None:
+        add = self.labels.add
+        self.model = add(
+            gr.Dropdown(
+                [(entry.title, entry.id) for entry in CATALOGUE],
+                value="default",
+                allow_custom_value=allow_any,
+                elem_id="dp-model",
+                interactive=True,
+            ),
+            "page.model",
+        )
+        self.model_line = gr.HTML(
+            "", elem_id="dp-model-line", html_template='<p class="dp-hint">${value}</p>'
+        )
+        self.prompt = add(
+            gr.Textbox(EXAMPLES[0], lines=3, max_lines=8, max_length=100_000, elem_id="dp-prompt"),
+            "page.prompt",
+        )
+        self.labels.add(self.prompt, "page.prompt_placeholder", prop="placeholder")
+        self.labels.add(self.prompt, "page.prompt_hint", prop="info")
+        self.examples = add(
+            gr.Dropdown(list(EXAMPLES), value=None, elem_id="dp-examples", interactive=True),
+            "page.examples",
+        )
+        with add(gr.Accordion(open=False, elem_id="dp-prompt-options"), "page.prompt_options"):
+            self.chat = add(gr.Checkbox(False, elem_id="dp-chat"), "page.chat", info=True)
+            self.system = add(gr.Textbox("", lines=2, elem_id="dp-system"), "page.system")
+            self.turns = add(gr.Textbox("", lines=2, elem_id="dp-turns"), "page.turns", info=True)
+            self.bos = add(gr.Radio(list(BOS), value="auto", elem_id="dp-bos"), "page.bos")
+            self.special = add(gr.Checkbox(True, elem_id="dp-special"), "page.special", info=True)
+        self.preset = add(
+            gr.Dropdown(list(PRESETS), value=None, elem_id="dp-preset", interactive=True),
+            "page.preset",
+        )
+        self.controls.build(MAIN)
+        self.controls.build([Control("seed", "seed")])
+        for key, group in (("more_filters", MORE), ("penalties", PENALTIES), ("rules", RULES)):
+            with add(gr.Accordion(open=False, elem_id=f"dp-{key}"), f"page.{key}"):
+                self.controls.build(group)
+
+    @property
+    def prompt_parts(self) -> list[Any]:
+        """The components that make the prompt."""
+        return [self.prompt, self.chat, self.system, self.turns, self.bos, self.special]
+
+    @property
+    def inputs(self) -> set[Any]:
+        """Every component that a handler may read."""
+        return {*self.prompt_parts, *self.controls.parts.values(), self.model}
+
+    def read_prompt(self, data: Mapping[Any, Any]) -> Prompt:
+        """Return the prompt as the controls show it."""
+        return Prompt(
+            text=data[self.prompt] or "",
+            chat=bool(data[self.chat]),
+            system=data[self.system] or "",
+            turns=_turns(data[self.turns] or ""),
+            bos={"auto": None, "on": True, "off": False}[data[self.bos]],
+            special=bool(data[self.special]),
+        )
+
+    def read_params(self, data: Mapping[Any, Any]) -> SamplingParams:
+        """Return the sampling params as the controls show them."""
+        return self.controls.params(data)
+
+    def show_prompt(self, prompt: Prompt) -> dict[Any, Any]:
+        """Return the updates that show a prompt."""
+        return {
+            self.prompt: gr.update(value=prompt.text),
+            self.chat: gr.update(value=prompt.chat),
+            self.system: gr.update(value=prompt.system),
+            self.turns: gr.update(value="\n".join(f"{r}: {c}" for r, c in prompt.turns)),
+            self.bos: gr.update(value={None: "auto", True: "on", False: "off"}[prompt.bos]),
+            self.special: gr.update(value=prompt.special),
+        }
+
+    def choices(self, t: Translate) -> dict[Any, Any]:
+        """Return the updates of choices whose words change with the language."""
+        return {
+            self.bos: gr.update(choices=[(t(f"page.bos_{b}"), b) for b in BOS]),
+            self.preset: gr.update(choices=[(t(f"page.preset_{p}"), p) for p in PRESETS]),
+        }
+
+
+def _turns(text: str) -> tuple[tuple[str, str], ...]:
+    """Read "user: ..." lines; a line without a role goes on with the turn above."""
+    turns: list[tuple[str, str]] = []
+    for line in text.splitlines():
+        role, colon, content = line.partition(":")
+        if colon and role.strip().lower() in ("user", "assistant"):
+            turns.append((role.strip().lower(), content.strip()))
+        elif line.strip():
+            if not turns:
+                raise ValueError(f"turns must begin with user: or assistant:, got {line[:40]!r}")
+            turns[-1] = (turns[-1][0], f"{turns[-1][1]}\n{line}")
+    return tuple(turns)

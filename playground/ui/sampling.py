@@ -1,0 +1,419 @@
+"""The Sample tab: token strip, buttons, charts, inspector, and the events that join them.
+
+Every event reads what it needs by component, makes a move (``ui.handlers``), and returns the
+values of the parts that changed (``ui.screen``). The model is asked only where ids change; a slider
+at rest costs arithmetic. Answers carry a sequence number taken when they are ready, so the page
+never shows an older state over a newer one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any
+
+import gradio as gr
+
+from playground.language_model import ContextFull, LanguageModel
+from playground.processors import shape
+from playground.records import SamplingParams
+from playground.session import Session
+from playground.ui import handlers, screen
+from playground.ui.components import Figures, Keys, PlotlyChart, Sentence, Table, TokenStrip
+from playground.ui.controls import PRESETS
+from playground.ui.language import Labels
+from playground.ui.library import Library
+from playground.ui.live import Live
+from playground.ui.panel import Panel
+from playground.words import Translate, translator
+
+log = logging.getLogger("playground")
+
+# Space runs or stops: whichever of the two buttons is to be seen is pressed.
+_PRESS_RUN = """() => { const seen = (id) => { const b = document.getElementById(id);
+  return b && b.offsetParent ? b : null; };
+  (seen("dp-stop") || seen("dp-run"))?.click(); }"""
+# Events of the page itself: not part of the API.
+PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
+MODEL = {"concurrency_id": "model", "concurrency_limit": 8, **PRIVATE}
+QUICK = {"queue": False, **PRIVATE}
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What the server keeps of one visitor: the session, the model's name, the language."""
+
+    session: Session = Session()
+    model: str = "default"
+    language: str = "en"
+
+    @property
+    def t(self) -> Translate:
+        """The words in the visitor's language."""
+        return translator(self.language)
+
+
+def now() -> int:
+    """Return a sequence number: microseconds, which JavaScript holds exactly."""
+    return time.time_ns() // 1000
+
+
+class SampleTab:
+    """Builds the tab in the present Gradio context; ``outputs`` are all parts it may change."""
+
+    def __init__(self, library: Library, panel: Panel, labels: Labels, toolbar: Any) -> None:
+        self.library = library
+        self.panel = panel
+        self.toolbar = toolbar
+        self.visit = gr.State(Visit())
+        self._build(labels)
+        self.parts = {
+            "toolbar": toolbar,
+            "strip": self.strip,
+            "bars": self.bars,
+            "dice": self.dice,
+            "ledger": self.ledger,
+            "zipf": self.zipf,
+            "figures": self.figures,
+            "sentence": self.sentence,
+            "live": self.live,
+        }
+        self.inputs = {*panel.inputs, self.visit, self.inspected}
+        self.outputs = [self.visit, *self.parts.values(), self.branches, self.start_bos]
+        self.outputs += [self.run, self.stop, self.rewind, self.inspector, panel.model_line]
+        self._wire()
+
+    def _build(self, labels: Labels) -> None:
+        add = labels.add
+        self.keys = Keys()
+        self.live = Live()
+        self.strip = TokenStrip(elem_id="dp-strip")
+        with gr.Row(elem_classes="dp-toolbar"):
+            self.step = add(
+                gr.Button(variant="primary", elem_id="dp-step"), "page.step", prop="value"
+            )
+            self.back = add(gr.Button(elem_id="dp-back"), "page.back", prop="value")
+            self.redo = add(gr.Button(elem_id="dp-redo"), "page.redo", prop="value")
+            self.run = add(gr.Button(elem_id="dp-run"), "page.run", prop="value")
+            self.stop = add(
+                gr.Button(elem_id="dp-stop", visible=False, variant="stop"),
+                "page.stop",
+                prop="value",
+            )
+            self.reset = add(gr.Button(elem_id="dp-reset"), "page.reset", prop="value")
+            self.undo = add(gr.Button(elem_id="dp-undo"), "page.undo", prop="value")
+            self.rewind = add(
+                gr.Button(elem_id="dp-rewind", visible=False), "page.rewind", prop="value"
+            )
+            self.start_bos = add(
+                gr.Button(elem_id="dp-start-bos", visible=False), "page.start_bos", prop="value"
+            )
+            self.hint = add(
+                gr.HTML(html_template='<p class="dp-hint">${value}</p>'), "page.hint", prop="value"
+            )
+        with gr.Row(elem_classes="dp-main-grid"):
+            with gr.Column(elem_classes="dp-bars-column"):
+                self.bars = PlotlyChart(elem_id="dp-bars", height=470)
+            with gr.Column(elem_classes="dp-side-column"):
+                self.ledger = PlotlyChart(elem_id="dp-ledger", height=170)
+                self.dice = PlotlyChart(elem_id="dp-dice", height=190)
+        self.figures = Figures(elem_id="dp-figures")
+        self.sentence = Sentence(elem_id="dp-sentence")
+        with gr.Row(elem_classes="dp-run-row"):
+            self.force = add(gr.Textbox(elem_id="dp-force"), "page.force")
+            labels.add(self.force, "page.force_placeholder", prop="placeholder")
+            self.inspected = add(gr.Textbox(elem_id="dp-inspect"), "page.inspect")
+            labels.add(self.inspected, "page.inspect_placeholder", prop="placeholder")
+            self.length = add(gr.Slider(1, 200, 30, step=1, elem_id="dp-length"), "page.run_length")
+            self.speed = add(gr.Slider(0.5, 20, 8, step=0.5, elem_id="dp-speed"), "page.speed")
+            self.stops = add(
+                gr.Textbox(lines=1, max_lines=3, elem_id="dp-stops"), "page.stop_strings"
+            )
+        self.inspector = Table(elem_id="dp-inspector")
+        self.zipf = PlotlyChart(elem_id="dp-zipf", height=300)
+        self.branches = Table(elem_id="dp-branches")
+
+    # What every handler shares
+
+    def lm(self, visit: Visit) -> LanguageModel:
+        """Return the visitor's model."""
+        return self.library.get(visit.model)
+
+    def draw(self, visit: Visit, params: SamplingParams) -> dict[Any, Any]:
+        """Return the updates that show a visit; all parts of the screen."""
+        lm, session = self.lm(visit), visit.session
+        values = screen.draw_screen(lm, visit.model, session, params, visit.t, visit.language)
+        seq = now()
+        found = {self.visit: visit}
+        for name, value in values.items():
+            found[self.parts[name]] = screen.stamp(value, seq)
+        return {
+            **found,
+            self.branches: screen.branches(lm, session, visit.t),
+            self.rewind: gr.update(visible=session.taken is not None),
+            self.start_bos: gr.update(visible=not session.ids and lm.bos_id is not None),
+        }
+
+    def _move(self, move: Callable[..., Session]) -> Callable[..., Any]:
+        """Make a handler of a move: (lm, session, params, t, event) -> session."""
+
+        @polite
+        def handle(data: Mapping[Any, Any], event: gr.EventData) -> dict[Any, Any]:
+            visit, params = data[self.visit], self.panel.read_params(data)
+            session = move(self.lm(visit), visit.session, params, visit.t, event)
+            return self.draw(replace(visit, session=session), params)
+
+        return handle
+
+    def _wire(self) -> None:
+        p, io = self.panel, {"inputs": self.inputs, "outputs": self.outputs}
+
+        def on(trigger: Any, move: Callable[..., Session], **more: Any) -> None:
+            trigger(self._move(move), **io, **MODEL, **more)
+
+        def go(lm: Any, s: Session, params: Any, t: Translate, _: Any) -> Session:
+            return handlers.take(lm, s, params, t, None)
+
+        def clicked(lm: Any, s: Session, params: Any, t: Translate, e: Any) -> Session:
+            token = e._data.get("customdata")
+            return s if token is None else handlers.take(lm, s, params, t, int(token))
+
+        def digit(lm: Any, s: Session, params: Any, t: Translate, e: Any) -> Session:
+            token = handlers.candidate(lm, s, int(e._data["digit"]))
+            return handlers.take(lm, s, params, t, token)
+
+        def pick(lm: Any, s: Session, params: Any, t: Translate, e: Any) -> Session:
+            count = int(e._data["index"]) - len(s.trace.prompt_ids)
+            return s.look_at(max(0, min(count, len(s.trace.steps))))
+
+        on(self.step.click, go, trigger_mode="once")
+        on(self.keys.step, go, trigger_mode="once")
+        on(self.bars.clicked, clicked, trigger_mode="once")
+        on(self.keys.digit, digit, trigger_mode="once")
+        on(self.strip.pick, pick)
+        on(self.back.click, lambda lm, s, *_: s.back())
+        on(self.keys.back, lambda lm, s, *_: s.back())
+        on(self.redo.click, lambda lm, s, *_: s.forward())
+        on(self.reset.click, lambda lm, s, *_: s.reset())
+        on(self.rewind.click, lambda lm, s, *_: s.rewind())
+        on(self.branches.pick, lambda lm, s, p, t, e: s.switch(int(e._data["id"])))
+        self.undo.click(self._undo, self.inputs, [*self.outputs, *p.prompt_parts], **MODEL)
+        self.force.submit(
+            self._force, {*self.inputs, self.force}, [*self.outputs, self.force], **MODEL
+        )
+        self.inspected.submit(self._inspect, self.inputs, [self.inspector], **MODEL)
+
+        prompted = [p.prompt.submit, p.prompt.blur, p.system.blur, p.turns.blur]
+        prompted += [p.chat.input, p.bos.input, p.special.input]
+        for trigger in prompted:
+            trigger(self._prompt, **io, **MODEL)
+        p.examples.input(
+            self._example, {*self.inputs, p.examples}, [*self.outputs, p.prompt], **MODEL
+        )
+        self.start_bos.click(self._start_bos, self.inputs, [*self.outputs, p.bos], **MODEL)
+
+        preset_out = [*self.outputs, *p.controls.parts.values()]
+        p.preset.input(self._preset, {*self.inputs, p.preset}, preset_out, **MODEL)
+        self.live.settle(
+            self._settle, self.inputs, self.outputs, trigger_mode="always_last", **QUICK
+        )
+        for name in ("seed", "dialect", "order", "banned_tokens", "penalize_prompt"):
+            part = p.controls.parts[name]
+            for trigger in [part.submit, part.blur] if hasattr(part, "submit") else [part.input]:
+                trigger(self._settle, self.inputs, self.outputs, **QUICK)
+
+        running = self.run.click(
+            self._run,
+            {*self.inputs, self.length, self.speed, self.stops},
+            self.outputs,
+            trigger_mode="once",
+            **MODEL,
+        )
+        self.stop.click(
+            lambda: self._buttons(False), None, [self.run, self.stop], cancels=[running], **QUICK
+        )
+        self.keys.run(None, js=_PRESS_RUN, **QUICK)
+
+    # Handlers that are more than a move
+
+    def _buttons(self, running: bool) -> dict[Any, Any]:
+        return {self.run: gr.update(visible=not running), self.stop: gr.update(visible=running)}
+
+    @property
+    def _settle(self) -> Callable[..., Any]:
+        @polite
+        def settle(data: Mapping[Any, Any]) -> dict[Any, Any]:
+            found = self.draw(data[self.visit], self.panel.read_params(data))
+            # The state is left alone: a step may have changed it meanwhile.
+            return {part: value for part, value in found.items() if part is not self.visit}
+
+        return settle
+
+    @property
+    def _prompt(self) -> Callable[..., Any]:
+        @polite
+        def prompt(data: Mapping[Any, Any]) -> dict[Any, Any]:
+            visit, typed = data[self.visit], self.panel.read_prompt(data)
+            if typed == visit.session.prompt:
+                return {}
+            session = self._start(visit, typed)
+            return self.draw(replace(visit, session=session), self.panel.read_params(data))
+
+        return prompt
+
+    def _start(self, visit: Visit, prompt: Any) -> Session:
+        lm = self.lm(visit)
+        try:
+            return visit.session.start(prompt, lm)
+        except ContextFull:
+            count = len(prompt.encode(lm))
+            raise ValueError(
+                visit.t("page.too_long", count=count, limit=lm.context_length)
+            ) from None
+
+    @property
+    def _example(self) -> Callable[..., Any]:
+        @polite
+        def example(data: Mapping[Any, Any]) -> dict[Any, Any]:
+            text, visit = data[self.panel.examples], data[self.visit]
+            if not text:
+                return {}
+            prompt = replace(self.panel.read_prompt(data), text=text)
+            visit = replace(visit, session=self._start(visit, prompt))
+            found = self.draw(visit, self.panel.read_params(data))
+            return {**found, self.panel.prompt: gr.update(value=text)}
+
+        return example
+
+    @property
+    def _start_bos(self) -> Callable[..., Any]:
+        @polite
+        def start(data: Mapping[Any, Any]) -> dict[Any, Any]:
+            visit = data[self.visit]
+            prompt = replace(self.panel.read_prompt(data), bos=True)
+            visit = replace(visit, session=self._start(visit, prompt))
+            found = self.draw(visit, self.panel.read_params(data))
+            return {**found, self.panel.bos: gr.update(value="on")}
+
+        return start
+
+    @property
+    def _undo(self) -> Callable[..., Any]:
+        @polite
+        def undo(data: Mapping[Any, Any]) -> dict[Any, Any]:
+            visit = data[self.visit]
+            visit = replace(visit, session=visit.session.undo())
+            found = self.draw(visit, self.panel.read_params(data))
+            return {**found, **self.panel.show_prompt(visit.session.prompt)}
+
+        return undo
+
+    @property
+    def _force(self) -> Callable[..., Any]:
+        @polite
+        def force(data: Mapping[Any, Any]) -> dict[Any, Any]:
+            visit, params = data[self.visit], self.panel.read_params(data)
+            text = data[self.force] or ""
+            session = handlers.force_text(self.lm(visit), visit.session, params, visit.t, text)
+            found = self.draw(replace(visit, session=session), params)
+            return {**found, self.force: gr.update(value="")}
+
+        return force
+
+    @property
+    def _preset(self) -> Callable[..., Any]:
+        @polite
+        def preset(data: Mapping[Any, Any]) -> dict[Any, Any]:
+            chosen = PRESETS.get(data[self.panel.preset])
+            if chosen is None:
+                return {}
+            params = chosen.replace(seed=self.panel.read_params(data).seed)
+            found = self.draw(data[self.visit], params)
+            return {**found, **self.panel.controls.values(params)}
+
+        return preset
+
+    @property
+    def _inspect(self) -> Callable[..., Any]:
+        @polite
+        def inspect(data: Mapping[Any, Any]) -> dict[Any, Any]:
+            visit, params = data[self.visit], self.panel.read_params(data)
+            lm, session, t = self.lm(visit), visit.session, visit.t
+            if not session.ids:
+                raise ValueError(t("page.empty"))
+            token, note = handlers.find_token(lm, data[self.inspected] or "", t)
+            if note:
+                gr.Info(note)
+            if session.taken is not None:
+                params = session.taken.params
+            logits, length = lm.logits(session.ids)[-1], len(session.trace.prompt_ids)
+            stages = shape(logits, params, session.ids, length)
+            table = screen.inspect(lm, logits, stages, params, token, session.ids, length, t)
+            return {self.inspector: table}
+
+        return inspect
+
+    @property
+    def _run(self) -> Callable[..., Any]:
+        @polite
+        def run(data: Mapping[Any, Any]) -> Iterator[dict[Any, Any]]:
+            visit, params = data[self.visit], self.panel.read_params(data)
+            stops = [line for line in (data[self.stops] or "").split("\n") if line]
+            yield self._buttons(True)
+            try:
+                for session in handlers.run(
+                    self.lm(visit),
+                    visit.session,
+                    params,
+                    visit.t,
+                    int(data[self.length]),
+                    float(data[self.speed]),
+                    stops,
+                ):
+                    yield self.draw(replace(visit, session=session), params)
+            except ValueError as error:
+                gr.Warning(str(error))
+            yield self._buttons(False)
+
+        return run
+
+
+def polite(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn a handler's refusals into words on the page; nothing else changes.
+
+    A ValueError is the user's to read; anything else is logged and told without details.
+    """
+    import inspect
+
+    def tell(error: Exception) -> None:
+        if isinstance(error, ValueError):
+            gr.Warning(str(error))
+        else:
+            log.exception("handler failed")
+            gr.Warning(translator("en")("page.failed"))
+
+    if inspect.isgeneratorfunction(handler):
+
+        @wraps(handler)
+        def stream(*args: Any) -> Iterator[Any]:
+            try:
+                for found in handler(*args):
+                    yield found or gr.skip()
+            except Exception as error:
+                tell(error)
+                yield gr.skip()
+
+        return stream
+
+    @wraps(handler)
+    def once(*args: Any) -> Any:
+        try:
+            return handler(*args) or gr.skip()
+        except Exception as error:
+            tell(error)
+            return gr.skip()
+
+    return once

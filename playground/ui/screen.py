@@ -1,0 +1,231 @@
+"""The Sample view as values: from a session, its params and its model to what each part shows.
+
+No Gradio event is needed to call it, so everything that the page shows can be tested without a
+browser. The model is asked once, for the logits of the position looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from playground import explain
+from playground.charts import sampling as charts
+from playground.charts.sentences import sentence
+from playground.dice import uniform
+from playground.engines.sampling import context_full, rank_of
+from playground.export import to_link
+from playground.format import amount_text, count_text, figure_text, log_text
+from playground.language_model import LanguageModel
+from playground.payload import payload, preview_params, view
+from playground.processors import reasons, shape
+from playground.records import SamplingParams, Stage, Step
+from playground.session import Session, to_state
+from playground.ui.components import message
+from playground.words import Translate
+
+CHARTS = ("bars", "dice", "ledger", "zipf")
+
+
+def draw_screen(
+    lm: LanguageModel,
+    model: str,
+    session: Session,
+    params: SamplingParams,
+    t: Translate,
+    language: str = "en",
+) -> dict[str, Any]:
+    """Return the values of all parts of the Sample view by name (`stamp` gives them a number)."""
+    link = to_link({**to_state(session, model), "now": params.to_dict(), "language": language})
+    shared = {"toolbar": {"query": f"state={link}"}, "strip": strip(lm, session)}
+    if not session.ids:
+        return {**shared, **empty_screen(lm, t)}
+    taken = session.taken
+    if taken is not None:  # the past is shown as it was decided
+        params = taken.params
+    logits = lm.logits(session.ids)[-1]
+    length = len(session.trace.prompt_ids)
+    stages = shape(logits, params, session.ids, length)
+    greedy = params.temperature == 0
+    u = None if greedy else uniform(params.seed, len(session.ids))
+    token = None if taken is None else taken.token_id
+    seen = view(logits, stages, params, u, token, lm.label)
+    flips = {}
+    if u is not None:
+        found = explain.flips(logits, params, u, session.ids, length)
+        flips = {
+            name: [(flip.value, flip.token_id, flip.value > getattr(params, name)) for flip in some]
+            for name, some in found.items()
+        }
+    numbers = explain.figures(stages)
+    return {
+        **shared,
+        "bars": charts.bars(seen, t=t),
+        "dice": charts.dice(seen, u=u, flips=flips, label=lm.label, t=t),
+        "ledger": charts.ledger(seen, params=params, t=t),
+        "zipf": charts.zipf(stages[0].logprobs, stages[-1].logprobs, label=lm.label, t=t),
+        "figures": figures(numbers, seen, t),
+        "sentence": words(lm, session, seen, t),
+        "live": {
+            "payload": payload(logits, session.ids, length, u, token, lm.label),
+            "params": preview_params(params),
+            "live": taken is None,
+        },
+    }
+
+
+def stamp(value: Any, seq: int) -> Any:
+    """Give a value its sequence number, by which the page drops what came late."""
+    if hasattr(value, "layout"):  # a Plotly figure
+        value.layout.meta = {**(value.layout.meta or {}), "seq": seq}
+    elif isinstance(value, dict):
+        return {**value, "seq": seq}
+    return value
+
+
+def empty_screen(lm: LanguageModel, t: Translate) -> dict[str, Any]:
+    """Return the values for an empty prompt."""
+    text = t("page.empty" if lm.bos_id is not None else "page.empty_no_bos")
+    charts = {name: message(text if name == "bars" else " ") for name in CHARTS}
+    return {**charts, "figures": [], "sentence": text, "live": {"payload": None}}
+
+
+def strip(lm: LanguageModel, session: Session) -> dict[str, Any]:
+    """Return the token strip's value: every token, and where the page looks."""
+    tokens = []
+    forks = _forks(session)
+    for i, token in enumerate(session.trace.prompt_ids):
+        special = lm.vocabulary.is_special(token) if hasattr(lm, "vocabulary") else False
+        kind = "special" if special else "prompt"
+        tokens.append({"id": token, "label": lm.label(token), "kind": kind})
+    for i, step in enumerate(session.trace.steps):
+        tokens.append(
+            {
+                "id": step.token_id,
+                "label": lm.label(step.token_id),
+                "kind": "new",
+                "p": float(np.exp(step.model_logprob)),
+                "surprisal": -step.model_logprob,
+                "rank": step.rank,
+                "logprob": step.logprob if np.isfinite(step.logprob) else None,
+                "source": step.source,
+                "branch": i in forks,
+            }
+        )
+    cursor = len(session.ids)
+    return {"tokens": tokens, "cursor": cursor, "next": session.taken is None}
+
+
+def _forks(session: Session) -> set[int]:
+    """Return the step indices at which another branch left this path."""
+    here = session.trace.new_ids
+    found = set()
+    for branch in session.branches:
+        ids = [s.token_id for s in branch]
+        same = 0
+        while same < min(len(ids), len(here)) and ids[same] == here[same]:
+            same += 1
+        found.add(same)
+    return found
+
+
+def figures(numbers: explain.Figures, seen: dict[str, Any], t: Translate) -> list[dict[str, Any]]:
+    """Return the row of figures under the charts."""
+    rows = [
+        ("entropy", amount_text(numbers.entropy)),
+        ("entropy_final", amount_text(numbers.entropy_final)),
+        ("perplexity", amount_text(numbers.perplexity)),
+        ("varentropy", amount_text(numbers.varentropy)),
+        ("nucleus", count_text(numbers.nucleus)),
+        ("top1", figure_text(numbers.top1)),
+        ("mass_cut", figure_text(numbers.mass_cut)),
+    ]
+    token = seen["taken"] or seen["drawn"]
+    if token and token["id"] is not None:
+        raw = token.get("raw")
+        if raw is None:
+            raw = next((r["raw"] for r in seen["rows"] if r["id"] == token["id"]), None)
+        if raw:
+            rows.append(("surprisal", amount_text(-np.log(raw))))
+    return [
+        {
+            "value": value,
+            "label": t(f"sample.figure_{key}"),
+            "title": t(f"sample.figure_{key}_info"),
+        }
+        for key, value in rows
+    ]
+
+
+def words(lm: LanguageModel, session: Session, seen: dict[str, Any], t: Translate) -> list[Any]:
+    """Return the explanation: what was drawn last and how, or why the run ended."""
+    steps = session.trace.steps
+    parts: list[Any] = []
+    if session.taken is not None:
+        parts.append(t("page.looking", label=lm.label(session.taken.token_id)) + " ")
+    elif session.trace.stop == "eos":
+        parts.append(t("page.ended_eos") + " ")
+    elif context_full(lm, session.ids):
+        limit = lm.context_length
+        parts.append(t("page.ended_context", count=len(session.ids), limit=limit) + " ")
+    step = session.taken or (steps[-1] if steps else None)
+    parts.append(sentence(step, seen, t=t, label=lm.label))
+    return ["".join(parts)]
+
+
+def inspect(
+    lm: LanguageModel,
+    logits: np.ndarray,
+    stages: Sequence[Stage],
+    params: SamplingParams,
+    token_id: int,
+    ids: Sequence[int],
+    prompt_length: int,
+    t: Translate,
+) -> dict[str, Any]:
+    """Return the inspector's table: a token's probability at each stage and what decided."""
+    found = {r.stage: r for r in reasons(stages, params, token_id, ids, prompt_length)}
+    rows = []
+    for stage in stages:
+        reason = found.get(stage.name)
+        why = "" if reason is None else t(reason.text_key, **reason.fields)
+        tone = "attention" if reason is not None and not reason.kept else None
+        p = figure_text(float(np.exp(stage.logprobs[token_id])))
+        rows.append({"cells": [t(f"sample.stage_{stage.name}"), p, why], "tone": tone})
+        if tone:
+            break
+    title = t(
+        "page.inspect_title",
+        label=lm.label(token_id),
+        id=token_id,
+        logit=log_text(float(logits[token_id])),
+        rank=count_text(rank_of(stages[0].logprobs, token_id)),
+        size=count_text(len(logits)),
+    )
+    columns = [
+        {"label": t("page.inspect_stage"), "kind": "text"},
+        {"label": t("page.inspect_probability"), "kind": "number"},
+        {"label": t("page.inspect_why"), "kind": "text"},
+    ]
+    return {"columns": columns, "rows": rows, "caption": title}
+
+
+def branches(lm: LanguageModel, session: Session, t: Translate) -> dict[str, Any]:
+    """Return the table of earlier branches; picking a row goes back to it."""
+
+    def row(index: int, steps: Sequence[Step]) -> dict[str, Any]:
+        text = "".join(lm.label(s.token_id) for s in steps[-24:])
+        total = sum(s.model_logprob for s in steps)
+        cells = [("…" if len(steps) > 24 else "") + text, len(steps), log_text(total)]
+        return {"cells": cells, "id": index}
+
+    columns = [
+        {"label": t("page.branch_text"), "kind": "token"},
+        {"label": t("page.branch_tokens"), "kind": "number"},
+        {"label": t("page.branch_logprob"), "kind": "number"},
+    ]
+    rows = [row(i, steps) for i, steps in enumerate(session.branches)]
+    caption = t("page.branches") if rows else t("page.branches_empty")
+    return {"columns": columns if rows else [], "rows": rows, "caption": caption}
