@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -17,10 +16,11 @@ from playground.records import SamplingParams
 from playground.session import Prompt, Session, from_state, replay
 from playground.ui.components import Toolbar
 from playground.ui.controls import START
+from playground.ui.events import MODEL, QUICK, Visit, polite, show_tab
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.panel import EXAMPLES, Panel
-from playground.ui.sampling import MODEL, SampleTab, Visit, polite
+from playground.ui.sampling import SampleTab
 from playground.words import LANGUAGES, translator
 
 
@@ -37,8 +37,10 @@ def build_demo(library: Library | None = None, allow_any: bool = True) -> gr.Blo
             toolbar = Toolbar(elem_id="dp-tools")
         with gr.Sidebar(width=264, elem_classes="dp-sidebar"):
             panel = Panel(labels, allow_any)
-        with gr.Tabs(elem_classes="dp-tabs"), labels.add(gr.Tab(id="sample"), "page.tab_sample"):
-            tab = SampleTab(library, panel, labels, toolbar)
+        with gr.Tabs(elem_classes="dp-tabs"):
+            with labels.add(gr.Tab(id="sample"), "page.tab_sample") as sample:
+                tab = SampleTab(library, panel, labels, toolbar)
+            sample.select(None, js=show_tab("sample"), **QUICK)
         language = gr.Textbox("en", visible="hidden", elem_id="dp-language")
         Frame(library, panel, tab, labels, language, allow_any).wire(demo, toolbar)
     return demo

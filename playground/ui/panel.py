@@ -27,6 +27,13 @@ EXAMPLES = (
     "从前有一座山，山里有一座",
 )
 BOS = ("auto", "on", "off")
+TABS = ("sample", "beam", "contrast", "speculate", "compare", "read")
+SAMPLED = ("sample", "contrast", "speculate")  # the tabs that draw by the sampling controls
+
+
+def only(*tabs: str) -> list[str]:
+    """Return the classes of something that is seen only while one of the tabs is open."""
+    return ["dp-only", *(f"dp-on-{tab}" for tab in tabs)]
 
 
 class Panel:
@@ -68,15 +75,18 @@ class Panel:
             self.turns = add(gr.Textbox("", lines=2, elem_id="dp-turns"), "page.turns", info=True)
             self.bos = add(gr.Radio(list(BOS), value="auto", elem_id="dp-bos"), "page.bos")
             self.special = add(gr.Checkbox(True, elem_id="dp-special"), "page.special", info=True)
-        self.preset = add(
-            gr.Dropdown(list(PRESETS), value=None, elem_id="dp-preset", interactive=True),
-            "page.preset",
-        )
-        self.controls.build(MAIN)
-        self.controls.build([Control("seed", "seed")])
-        for key, group in (("more_filters", MORE), ("penalties", PENALTIES), ("rules", RULES)):
-            with add(gr.Accordion(open=False, elem_id=f"dp-{key}"), f"page.{key}"):
-                self.controls.build(group)
+        # A tab fills its own slot (``with panel.slots["beam"]:``); only the open tab's is seen.
+        self.slots = {name: gr.Column(elem_classes=only(name)) for name in TABS}
+        with gr.Column(elem_classes=only(*SAMPLED)):
+            self.preset = add(
+                gr.Dropdown(list(PRESETS), value=None, elem_id="dp-preset", interactive=True),
+                "page.preset",
+            )
+            self.controls.build(MAIN)
+            self.controls.build([Control("seed", "seed")])
+            for key, group in (("more_filters", MORE), ("penalties", PENALTIES), ("rules", RULES)):
+                with add(gr.Accordion(open=False, elem_id=f"dp-{key}"), f"page.{key}"):
+                    self.controls.build(group)
 
     @property
     def prompt_parts(self) -> list[Any]:

@@ -8,11 +8,8 @@ never shows an older state over a newer one.
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import wraps
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
@@ -24,41 +21,17 @@ from playground.session import Session
 from playground.ui import handlers, screen
 from playground.ui.components import Figures, Keys, PlotlyChart, Sentence, Table, TokenStrip
 from playground.ui.controls import PRESETS
+from playground.ui.events import MODEL, QUICK, Visit, now, polite, stamp
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.live import Live
 from playground.ui.panel import Panel
-from playground.words import Translate, translator
-
-log = logging.getLogger("playground")
+from playground.words import Translate
 
 # Space runs or stops: whichever of the two buttons is to be seen is pressed.
 _PRESS_RUN = """() => { const seen = (id) => { const b = document.getElementById(id);
   return b && b.offsetParent ? b : null; };
   (seen("dp-stop") || seen("dp-run"))?.click(); }"""
-# Events of the page itself: not part of the API.
-PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
-MODEL = {"concurrency_id": "model", "concurrency_limit": 8, **PRIVATE}
-QUICK = {"queue": False, **PRIVATE}
-
-
-@dataclass(frozen=True)
-class Visit:
-    """What the server keeps of one visitor: the session, the model's name, the language."""
-
-    session: Session = Session()
-    model: str = "default"
-    language: str = "en"
-
-    @property
-    def t(self) -> Translate:
-        """The words in the visitor's language."""
-        return translator(self.language)
-
-
-def now() -> int:
-    """Return a sequence number: microseconds, which JavaScript holds exactly."""
-    return time.time_ns() // 1000
 
 
 class SampleTab:
@@ -149,7 +122,7 @@ class SampleTab:
         seq = now()
         found = {self.visit: visit}
         for name, value in values.items():
-            found[self.parts[name]] = screen.stamp(value, seq)
+            found[self.parts[name]] = stamp(value, seq)
         return {
             **found,
             self.branches: screen.branches(lm, session, visit.t),
@@ -379,41 +352,3 @@ class SampleTab:
             yield self._buttons(False)
 
         return run
-
-
-def polite(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn a handler's refusals into words on the page; nothing else changes.
-
-    A ValueError is the user's to read; anything else is logged and told without details.
-    """
-    import inspect
-
-    def tell(error: Exception) -> None:
-        if isinstance(error, ValueError):
-            gr.Warning(str(error))
-        else:
-            log.exception("handler failed")
-            gr.Warning(translator("en")("page.failed"))
-
-    if inspect.isgeneratorfunction(handler):
-
-        @wraps(handler)
-        def stream(*args: Any) -> Iterator[Any]:
-            try:
-                for found in handler(*args):
-                    yield found or gr.skip()
-            except Exception as error:
-                tell(error)
-                yield gr.skip()
-
-        return stream
-
-    @wraps(handler)
-    def once(*args: Any) -> Any:
-        try:
-            return handler(*args) or gr.skip()
-        except Exception as error:
-            tell(error)
-            return gr.skip()
-
-    return once

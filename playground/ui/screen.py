@@ -76,15 +76,6 @@ def draw_screen(
     }
 
 
-def stamp(value: Any, seq: int) -> Any:
-    """Give a value its sequence number, by which the page drops what came late."""
-    if hasattr(value, "layout"):  # a Plotly figure
-        value.layout.meta = {**(value.layout.meta or {}), "seq": seq}
-    elif isinstance(value, dict):
-        return {**value, "seq": seq}
-    return value
-
-
 def empty_screen(lm: LanguageModel, t: Translate) -> dict[str, Any]:
     """Return the values for an empty prompt."""
     text = t("page.empty" if lm.bos_id is not None else "page.empty_no_bos")
@@ -96,7 +87,7 @@ def strip(lm: LanguageModel, session: Session) -> dict[str, Any]:
     """Return the token strip's value: every token, and where the page looks."""
     tokens = []
     forks = _forks(session)
-    for i, token in enumerate(session.trace.prompt_ids):
+    for token in session.trace.prompt_ids:
         special = lm.vocabulary.is_special(token) if hasattr(lm, "vocabulary") else False
         kind = "special" if special else "prompt"
         tokens.append({"id": token, "label": lm.label(token), "kind": kind})
