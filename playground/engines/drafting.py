@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from playground.processors import shape
 from playground.records import SamplingParams
 
 
-@runtime_checkable
 class Proposer(Protocol):
     """A draft that is no model: it proposes ids outright, such as ``PromptLookup``."""
 
@@ -33,6 +32,11 @@ class Proposer(Protocol):
 
 
 Draft = LanguageModel | Proposer
+
+
+def is_proposer(draft: Draft) -> bool:
+    """Say whether a draft proposes ids outright, instead of laws to draw them from."""
+    return hasattr(draft, "propose")
 
 
 class Law(NamedTuple):
@@ -72,7 +76,7 @@ def draft_block(
 
     Fewer come after an EOS and where the draft has nothing more to offer.
     """
-    if isinstance(draft, Proposer):
+    if is_proposer(draft):
         return _proposed(draft, ids, count, size, eos_ids)
     block = Block()
     # A target with a wider output layer may have emitted ids that the draft has never seen. They

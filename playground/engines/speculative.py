@@ -34,9 +34,9 @@ from playground.engines.drafting import (
     Block,
     Draft,
     Law,
-    Proposer,
     draft_block,
     draw_token,
+    is_proposer,
     law_after,
 )
 from playground.engines.pairs import check_pair
@@ -200,7 +200,7 @@ def speculative_decode(
 def check_draft(target: LanguageModel, draft: Draft, params: SpeculativeParams) -> None:
     """Raise ValueError where ``draft`` can't draft for ``target``, or not ``gamma`` tokens."""
     models = [target]
-    if not isinstance(draft, Proposer):
+    if not is_proposer(draft):
         check_pair(target, draft)
         models.append(draft)
     for lm in models:
