@@ -9,6 +9,7 @@
 
   const { UNNAMED, NARROW, empty, push, copyAtom, meanExp, arrange } = root.dp.atoms;
   const HALF = 0.5; // counts of stretches are not whole numbers: equal means closer than this
+  const LEVEL = 1e-9; // scores nearer than this are equal
   const VLLM_GREEDY = 1e-5; // vLLM takes a lower temperature for greedy
 
   /** Whether a count is kept exactly where tokens tie. */
@@ -192,7 +193,21 @@
     if (!exact) {
       for (let j = named; j < tokens.length && tokens[j].gap <= gap; j++) stay.add(tokens[j].i);
     }
-    return between(atoms, centre - gap, centre + gap, (i) => stay.has(i));
+    const kept = between(atoms, centre - gap, centre + gap, (i) => stay.has(i));
+    if (exact) trim(kept, upto[named] + spread(gap) - wanted, centre, gap, measured.logZ);
+    return kept;
+  }
+
+  /** Take the mass that isn't wanted from the runs of equal scores at the edge of a typical cut. */
+  function trim(kept, surplus, centre, gap, logZ) {
+    for (let i = 0; i < kept.id.length; i++) {
+      const level = kept.id[i] === UNNAMED && kept.hi[i] === kept.lo[i];
+      if (!level || Math.abs(Math.abs(kept.hi[i] - centre) - gap) > LEVEL) continue;
+      const p = Math.exp(kept.hi[i] - logZ);
+      const out = Math.min(kept.n[i] - 1, Math.max(0, Math.floor(surplus / p)));
+      kept.n[i] -= out;
+      surplus -= out * p;
+    }
   }
 
   function lowest(atoms) {
