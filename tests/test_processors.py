@@ -1,4 +1,4 @@
-"""Filters one by one against tables worked out by hand, and the promises of the chain as a whole."""
+"""Filters one by one against tables worked out by hand, and what the chain promises as a whole."""
 
 from __future__ import annotations
 
@@ -111,6 +111,12 @@ def test_typical_keeps_what_is_nearest_the_entropy(mass, expected):
 def test_typical_in_llama_cpp_breaks_ties_by_id():
     kept = final(logits_of(0.6, 0.2, 0.1, 0.1), typical_p=0.85, dialect="llama.cpp") > 0
     assert kept.tolist() == [True, True, True, False]
+
+
+def test_typical_in_llama_cpp_goes_past_a_mass_met_exactly():
+    for dialect, kept in (("transformers", 4), ("llama.cpp", 3)):
+        p = final(np.zeros(4), typical_p=0.5, dialect=dialect)
+        assert np.flatnonzero(p).tolist() == list(range(kept))
 
 
 def test_epsilon_and_eta_keep_the_likeliest():

@@ -13,7 +13,7 @@ from playground.processors.chain import (
 )
 from playground.processors.dialects import DEFAULT_ORDER, active_filters
 from playground.processors.penalties import Context
-from playground.processors.reasons import Reason, reason, reasons
+from playground.processors.why import Reason, reason, reasons
 
 __all__ = [
     "DEFAULT_ORDER",
