@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,7 +31,7 @@ WANTED = ("*.json", "*.safetensors", "*.jinja", "merges.txt", "vocab.txt", "*.mo
 UNWANTED = ("*/*", "consolidated*", "*.fp16.*")
 POLL_SECONDS = 0.5
 
-# check_memory(parameters, dtype or None as the file has it)
+# fits(parameters): raises ModelError when a model of that size can't be loaded
 Fits = Callable[[int], None]
 
 
@@ -63,10 +64,9 @@ def reachable(seconds: float = 2.0) -> bool:
 
 def cached_folder(repo_id: str) -> Path | None:
     """Return the complete snapshot of a model in the hub's cache, or None; no network."""
-    store = _store(repo_id)
     try:
-        revision = (store / "refs" / constants.DEFAULT_REVISION).read_text("utf-8").strip()
-        snapshot = store / "snapshots" / revision
+        # Knows the list of files where the download was ours, so a cut one isn't taken for whole.
+        snapshot = Path(_download(repo_id, WANTED, UNWANTED, local_files_only=True))
         folders.weight_files(snapshot, repo_id)
         folders.check_tokenizer(snapshot, repo_id)
     except (OSError, ModelError):
@@ -106,12 +106,7 @@ def _check_files(repo_id: str, files: dict[str, int], fits: Fits) -> None:
     """Refuse by what the list of files and config.json say, before the weights come."""
     if "config.json" not in files:
         raise ModelError(f"{repo_id} has no config.json: not a model in the transformers layout")
-    place = _asked(
-        repo_id,
-        lambda: snapshot_download(
-            repo_id, allow_patterns=["*config.json"], ignore_patterns=["*/*"]
-        ),
-    )
+    place = _asked(repo_id, lambda: _download(repo_id, ("*config.json",), ("*/*",)))
     config = folders.read_config(Path(place), repo_id)
     folders.check_config(config, repo_id)
     weights = [n for n in files if n.endswith(".safetensors") and _is_wanted(n)]
@@ -129,9 +124,7 @@ def _watched(repo_id: str, total: int, progress: Progress) -> None:
 
     def work() -> None:
         try:
-            snapshot_download(
-                repo_id, allow_patterns=list(WANTED), ignore_patterns=list(UNWANTED), max_workers=4
-            )
+            _download(repo_id, WANTED, UNWANTED)
         except BaseException as error:
             outcome.append(error)
 
@@ -149,6 +142,18 @@ def _watched(repo_id: str, total: int, progress: Progress) -> None:
     _asked(repo_id, answer)
 
 
+def _download(
+    repo_id: str, wanted: Sequence[str], unwanted: Sequence[str], local_files_only: bool = False
+) -> str:
+    return snapshot_download(
+        repo_id,
+        local_files_only=local_files_only,
+        allow_patterns=list(wanted),
+        ignore_patterns=list(unwanted),
+        max_workers=4,
+    )
+
+
 def _asked(repo_id: str, question: Callable[[], Any]) -> Any:
     """Return the hub's answer, with its errors in one line each."""
     try:
@@ -159,15 +164,25 @@ def _asked(repo_id: str, question: Callable[[], Any]) -> Any:
             "token of that account"
         ) from error
     except errors.RepositoryNotFoundError as error:
-        hint = "private, or HF_TOKEN may not read it" if _has_token() else "private: set HF_TOKEN"
-        raise ModelError(f"the hub has no model {repo_id} (or it is {hint})") from error
-    except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, ConnectionError) as error:
+        raise ModelError(_missing(repo_id)) from error
+    except errors.HfHubHTTPError as error:
+        if error.response.status_code == 401:
+            said = error.response.headers.get("X-Error-Message", "")
+            bad = f"the hub doesn't accept the token in HF_TOKEN (asked for {repo_id})"
+            raise ModelError(bad if "credentials" in said else _missing(repo_id)) from error
+        raise ModelError(_out_of_reach(repo_id, error)) from error
+    except (errors.LocalEntryNotFoundError, ConnectionError) as error:
         raise ModelError(_out_of_reach(repo_id, error)) from error
     except OSError:
         raise
     except Exception as error:
         # The hub client's HTTP library has its own tree of connection errors.
         raise ModelError(_out_of_reach(repo_id, error)) from error
+
+
+def _missing(repo_id: str) -> str:
+    hint = "HF_TOKEN may not read it" if os.environ.get("HF_TOKEN") else "set HF_TOKEN"
+    return f"the hub has no model {repo_id} (or it is private: {hint})"
 
 
 def _out_of_reach(repo_id: str, error: BaseException) -> str:
@@ -177,13 +192,7 @@ def _out_of_reach(repo_id: str, error: BaseException) -> str:
     )
 
 
-def _has_token() -> bool:
-    return bool(os.environ.get("HF_TOKEN"))
-
-
 def _is_wanted(name: str) -> bool:
-    from fnmatch import fnmatch
-
     return any(fnmatch(name, p) for p in WANTED) and not any(fnmatch(name, p) for p in UNWANTED)
 
 
