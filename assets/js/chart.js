@@ -153,7 +153,7 @@
         if (figure && !dp.newer(chart, figure.seq)) return;
         chart.figure = chart.current = null;
         heading({});
-        say((figure && figure.message) || props.empty);
+        say((figure && figure.message) || props.empty || dp.word("chart_empty"));
         return;
       }
       if (!dp.newer(chart, figure.layout?.meta?.seq)) return;
@@ -163,6 +163,7 @@
 
     new ResizeObserver(() => { if (plot.clientWidth && plot.clientWidth !== drawnWidth) soon(); }).observe(plot);
     const forget = dp.onLook(() => { if (root.isConnected) soon(); else forget(); });
+    document.addEventListener("dp:language", () => { if (!props.value && root.isConnected) receive(); });
     watch("value", receive);
     receive();
   };

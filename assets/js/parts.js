@@ -21,7 +21,7 @@
       const box = dp.el("div", "dp-figure");
       if (item.tone) box.dataset.tone = item.tone;
       if (item.title) box.title = item.title;
-      box.append(dp.el("dd", "dp-figure-value", item.value), dp.el("dt", "dp-figure-label", item.label));
+      box.append(dp.el("dt", "dp-figure-label", item.label), dp.el("dd", "dp-figure-value", item.value));
       return box;
     }));
   });
@@ -39,10 +39,10 @@
   // {"columns": [{"label", "kind": "text" | "number" | "token"}], "rows": [{"cells": [...], "id", "tone"}]}
   dp.table = shower("dp-table", (root, value, state) => {
     const columns = value.columns || [];
-    const kind = (i) => (columns[i] || {}).kind || "text";
+    const kind = (i) => "dp-cell-" + ((columns[i] || {}).kind || "text");
     const head = dp.el("tr");
     columns.forEach((column, i) => {
-      const cell = dp.el("th", "dp-" + kind(i), column.label);
+      const cell = dp.el("th", kind(i), column.label);
       cell.scope = "col";
       if (column.title) cell.title = column.title;
       head.append(cell);
@@ -51,7 +51,7 @@
     for (const row of value.rows || []) {
       const line = dp.el("tr");
       if (row.tone) line.dataset.tone = row.tone;
-      row.cells.forEach((cell, i) => line.append(dp.el("td", "dp-" + kind(i), cell)));
+      row.cells.forEach((cell, i) => line.append(dp.el("td", kind(i), cell)));
       if (row.id != null) {
         line.tabIndex = 0;
         line.classList.add("dp-row-link");

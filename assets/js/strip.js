@@ -79,7 +79,7 @@
       if (value && !dp.newer(strip, value.seq)) return;
       const tokens = (value && value.tokens) || [];
       const empty = !tokens.length && !(value && value.next);
-      message.textContent = empty ? (value && value.message) || props.empty : "";
+      message.textContent = empty ? (value && value.message) || props.empty || dp.word("strip_empty") : "";
       root.classList.toggle("dp-is-empty", empty);
       const grew = tokens.length > strip.tokens.length;
       const focused = buttons.indexOf(document.activeElement);
@@ -172,6 +172,7 @@
     document.addEventListener("scroll", hide, { passive: true, capture: true });
     document.addEventListener("dp:language", () => {
       list.setAttribute("aria-label", dp.word("strip_name"));
+      if (!strip.tokens.length) render();
       hide();
     });
 

@@ -28,7 +28,7 @@ LIGHT: dict[str, str] = {
     "muted": "#6B6F76",
     "hairline": "#E2DFD6",
     "outline": "#777A86",  # raw probability: the outline beside the fill
-    "wash": "#EDF2FA",  # the explanation line, selected rows
+    "wash": "#F0F4FA",  # the explanation line, selected rows
     "hatch": "#C9C6BD",  # masked: hatched grey
     "accent": "#0072B2",  # final probability, target, expert, kept
     "accent_text": "#00669F",
@@ -143,7 +143,7 @@ def shorten(text: str, cells: int = 16) -> str:
     return kept + "…"
 
 
-def label_margin(labels: Sequence[str], size: int = 14, most: int = 180) -> int:
+def label_margin(labels: Sequence[str], size: int = 14, most: int = 240) -> int:
     """Return the margin in px that plain monospace labels need beside their axis."""
     return min(most, round(max(map(width, labels), default=0) * size * 0.6) + 16)
 
@@ -270,6 +270,9 @@ def category_axis(
         tickfont=dict(family=MONO, size=SIZES["body"], color=LIGHT["ink"]),
         range=[n - 0.5, -0.5] if reverse else [-0.5, n - 0.5],
         showgrid=False,
+        ticks="outside",  # invisible ticks keep labels and bars apart
+        ticklen=6,
+        tickcolor=_TRANSPARENT,
         fixedrange=True,
     )
     return axis | more

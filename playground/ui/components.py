@@ -24,7 +24,7 @@ import plotly
 import plotly.graph_objects as go
 
 from playground.charts.theme import DARK, LIGHT, dark_map
-from playground.words import ASSETS, LANGUAGES, entries, translator
+from playground.words import ASSETS, LANGUAGES, entries
 
 JS = ASSETS / "js"
 CSS = ASSETS / "css"
@@ -53,7 +53,7 @@ class PlotlyChart(gr.HTML):
             js_on_load=_script("chart", "clicked"),
             head=_head("page", "chart", plotly=True),
             apply_default_css=False,
-            **_props(options, height=height, empty=_word("chart_empty", empty)),
+            **_props(options, height=height, empty=empty),
         )
 
     def postprocess(self, value: Any) -> str | None:
@@ -81,7 +81,7 @@ class TokenStrip(gr.HTML):
             js_on_load=_script("strip", "pick"),
             head=_head("page", "strip"),
             apply_default_css=False,
-            **_props(options, lines=lines, empty=_word("strip_empty", empty)),
+            **_props(options, lines=lines, empty=empty),
         )
 
     def postprocess(self, value: Any) -> str | None:
@@ -217,7 +217,8 @@ def launch_options() -> dict[str, Any]:
 def theme() -> gr.themes.Base:
     """Return Gradio's theme with its own fonts in regular and bold.
 
-    The semi-bold files that Gradio brings lack the Latin letters."""
+    The semi-bold files that Gradio brings lack the Latin letters.
+    """
     return gr.themes.Base(
         font=[
             gr.themes.LocalFont("IBM Plex Sans", weights=(400, 700)),
@@ -253,7 +254,7 @@ _CHART = """<figure class="dp-chart"><figcaption class="dp-chart-head">
 _STRIP = """<div class="dp-strip"><div class="dp-strip-tokens" role="group"></div>
 <p class="dp-strip-message"></p><div class="dp-tip" role="tooltip"></div></div>"""
 
-_TOOLS = """<div class="dp-tools" role="toolbar">
+_TOOLS = """<div class="dp-tools">
 <button type="button" data-tool="language"><span class="dp-en">EN</span> /
 <span class="dp-zh">中文</span></button>
 <button type="button" data-tool="theme"><span aria-hidden="true">◐</span></button>
@@ -297,10 +298,6 @@ def _props(options: dict[str, Any], **props: Any) -> dict[str, Any]:
 def _classes(options: Mapping[str, Any]) -> list[str]:
     classes = options.get("elem_classes") or []
     return [classes] if isinstance(classes, str) else list(classes)
-
-
-def _word(key: str, given: str | None) -> str:
-    return translator("en")(f"components.{key}") if given is None else given
 
 
 def _json(value: Any) -> str | None:

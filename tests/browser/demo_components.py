@@ -46,6 +46,7 @@ def bars(labels, probabilities, ids=None, title="3 of 3 tokens survive", **layou
     """Draw horizontal bars: outline and fill."""
     ids = list(range(len(labels))) if ids is None else ids
     keys = theme.category_keys(ids)
+    short = [theme.shorten(label, 24) for label in labels]
     shared = dict(y=keys, x=list(probabilities), orientation="h", customdata=ids, hoverinfo="text")
     hover = [
         theme.lines(label, figure_text(p)) for label, p in zip(labels, probabilities, strict=True)
@@ -72,11 +73,11 @@ def bars(labels, probabilities, ids=None, title="3 of 3 tokens survive", **layou
             title,
             "probability of the next token: outline = model, fill = after the filters",
             alt="; ".join(f"{a} {b:.3f}" for a, b in zip(labels, probabilities, strict=True)),
-            left=theme.label_margin(labels),
+            left=theme.label_margin(short),
             right=48,
             clickable=True,
             barmode="overlay",
-            yaxis=theme.category_axis(keys, labels, reverse=True),
+            yaxis=theme.category_axis(keys, short, reverse=True),
             xaxis=theme.number_axis(range=[0, max(probabilities) * 1.05], showticklabels=False),
             **layout,
         ),
