@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 
 from playground.export import from_link
+from playground.format import count_text
 from playground.language_model import LanguageModel
 from playground.models import CATALOGUE, load_model
 from playground.records import SamplingParams
@@ -78,13 +79,12 @@ class Frame:
 
     def model_line(self, lm: LanguageModel, visit: Visit) -> str:
         """Return where and how the model runs."""
-        return visit.t(
-            "page.model_line",
-            device=lm.device,
-            dtype=lm.dtype,
-            vocab=f"{lm.vocab_size:,}",
-            context=f"{lm.context_length:,}" if lm.context_length else "∞",
+        line = visit.t(
+            "page.model_line", device=lm.device, dtype=lm.dtype, vocab=count_text(lm.vocab_size)
         )
+        if lm.context_length is None:
+            return line
+        return f"{line} · {visit.t('page.model_context', context=count_text(lm.context_length))}"
 
     def _await(self, name: str, visit: Visit) -> Iterator[dict[Any, Any]]:
         """Yield what the load says of itself until the model is here; raise what it raised."""

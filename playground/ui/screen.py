@@ -103,6 +103,7 @@ def strip(lm: LanguageModel, session: Session) -> dict[str, Any]:
                 "logprob": step.logprob if np.isfinite(step.logprob) else None,
                 "source": step.source,
                 "branch": i in forks,
+                "stale": step.source == "stale",
             }
         )
     cursor = len(session.ids)
