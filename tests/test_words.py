@@ -11,8 +11,8 @@ SOURCES = [*ASSETS.parent.glob("playground/**/*.py"), *ASSETS.glob("js/*.js")]
 # Areas whose keys are put together at run time: each prefix with where it happens.
 BUILT = re.compile(
     r"^(components\.(strip|source|tool|key|share)_"
-    r"|controls\.|reasons\.|page\.(bos|preset|more_filters|penalties|rules)"
-    r"|sample\.(stage|figure|flip|sentence|dice|bars)_)"
+    r"|controls\.|reasons\.|page\.(bos|preset|model_(here|to_fetch|not_reachable)|more_filters|penalties|rules)"
+    r"|sample\.(stage|trajectory|figure|flip|sentence|dice|bars)_)"
 )
 
 

@@ -11,8 +11,10 @@ from typing import Any
 import gradio as gr
 
 from playground.models import CATALOGUE
+from playground.models.catalogue import ModelEntry, model_state
 from playground.records import SamplingParams
 from playground.session import Prompt
+from playground.ui.components import Sentence
 from playground.ui.controls import MAIN, MORE, PENALTIES, PRESETS, RULES, Control, SamplingControls
 from playground.ui.language import Labels
 from playground.words import Translate
@@ -56,9 +58,7 @@ class Panel:
             ),
             "page.model",
         )
-        self.model_line = gr.HTML(
-            "", elem_id="dp-model-line", html_template='<p class="dp-hint">${value}</p>'
-        )
+        self.model_line = Sentence(elem_id="dp-model-line", elem_classes="dp-plain")
         self.prompt = add(
             gr.Textbox(EXAMPLES[0], lines=3, max_lines=8, max_length=100_000, elem_id="dp-prompt"),
             "page.prompt",
@@ -129,7 +129,15 @@ class Panel:
         return {
             self.bos: gr.update(choices=[(t(f"page.bos_{b}"), b) for b in BOS]),
             self.preset: gr.update(choices=[(t(f"page.preset_{p}"), p) for p in PRESETS]),
+            self.model: gr.update(choices=[(_offer(entry, t), entry.id) for entry in CATALOGUE]),
         }
+
+
+def _offer(entry: ModelEntry, t: Translate) -> str:
+    """Return a catalogue entry in words: title, licence, and whether it is here."""
+    state = model_state(entry.id).replace(" ", "_")
+    size = f"{entry.download_bytes / 1e6:,.0f} MB"
+    return f"{entry.title} · {entry.licence} · {t(f'page.model_{state}', size=size)}"
 
 
 def _turns(text: str) -> tuple[tuple[str, str], ...]:

@@ -28,6 +28,7 @@ from playground.ui.live import Live
 from playground.ui.panel import Panel
 from playground.words import Translate
 
+DRAWS = 1000
 # Space runs or stops: whichever of the two buttons is to be seen is pressed.
 _PRESS_RUN = """() => { const seen = (id) => { const b = document.getElementById(id);
   return b && b.offsetParent ? b : null; };
@@ -52,6 +53,7 @@ class SampleTab:
             "zipf": self.zipf,
             "figures": self.figures,
             "sentence": self.sentence,
+            "rules": self.rules,
             "live": self.live,
         }
         self.inputs = {*panel.inputs, self.visit, self.inspected}
@@ -84,6 +86,7 @@ class SampleTab:
             self.start_bos = add(
                 gr.Button(elem_id="dp-start-bos", visible=False), "page.start_bos", prop="value"
             )
+            self.draws = add(gr.Button(elem_id="dp-draws"), "page.draws", prop="value")
             self.hint = add(
                 gr.HTML(html_template='<p class="dp-hint">${value}</p>'), "page.hint", prop="value"
             )
@@ -95,6 +98,7 @@ class SampleTab:
                 self.dice = PlotlyChart(elem_id="dp-dice", height=190)
         self.figures = Figures(elem_id="dp-figures")
         self.sentence = Sentence(elem_id="dp-sentence")
+        self.rules = Sentence(elem_id="dp-rules", elem_classes="dp-plain")
         with gr.Row(elem_classes="dp-run-row"):
             self.force = add(gr.Textbox(elem_id="dp-force"), "page.force")
             labels.add(self.force, "page.force_placeholder", prop="placeholder")
@@ -115,10 +119,12 @@ class SampleTab:
         """Return the visitor's model."""
         return self.library.get(visit.model)
 
-    def draw(self, visit: Visit, params: SamplingParams) -> dict[Any, Any]:
+    def draw(self, visit: Visit, params: SamplingParams, draws: int = 0) -> dict[Any, Any]:
         """Return the updates that show a visit; all parts of the screen."""
         lm, session = self.lm(visit), visit.session
-        values = screen.draw_screen(lm, visit.model, session, params, visit.t, visit.language)
+        values = screen.draw_screen(
+            lm, visit.model, session, params, visit.t, visit.language, draws
+        )
         seq = now()
         found = {self.visit: visit}
         for name, value in values.items():
@@ -188,6 +194,7 @@ class SampleTab:
         )
         self.start_bos.click(self._start_bos, self.inputs, [*self.outputs, p.bos], **MODEL)
 
+        self.draws.click(self._draws, self.inputs, self.outputs, **QUICK)
         preset_out = [*self.outputs, *p.controls.parts.values()]
         p.preset.input(self._preset, {*self.inputs, p.preset}, preset_out, **MODEL)
         self.live.settle(
@@ -224,6 +231,14 @@ class SampleTab:
             return {part: value for part, value in found.items() if part is not self.visit}
 
         return settle
+
+    @property
+    def _draws(self) -> Callable[..., Any]:
+        @polite
+        def draws(data: Mapping[Any, Any]) -> dict[Any, Any]:
+            return self.draw(data[self.visit], self.panel.read_params(data), draws=DRAWS)
+
+        return draws
 
     @property
     def _prompt(self) -> Callable[..., Any]:

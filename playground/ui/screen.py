@@ -6,7 +6,7 @@ browser. The model is asked once, for the logits of the position looked at.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,15 @@ import numpy as np
 from playground import explain
 from playground.charts import sampling as charts
 from playground.charts.sentences import sentence
-from playground.dice import uniform
+from playground.dice import draw, uniform
 from playground.engines.sampling import context_full, rank_of
 from playground.export import to_link
 from playground.format import amount_text, count_text, figure_text, log_text
 from playground.language_model import LanguageModel
 from playground.payload import payload, preview_params, view
-from playground.processors import reasons, shape
+from playground.processors import active_filters, reasons, shape
 from playground.records import SamplingParams, Stage, Step
+from playground.records.sampling import DIALECTS
 from playground.session import Session, to_state
 from playground.ui.components import message
 from playground.words import Translate
@@ -36,8 +37,12 @@ def draw_screen(
     params: SamplingParams,
     t: Translate,
     language: str = "en",
+    draws: int = 0,
 ) -> dict[str, Any]:
-    """Return the values of all parts of the Sample view by name (`stamp` gives them a number)."""
+    """Return the values of all parts of the Sample view by name (`stamp` gives them a number).
+
+    ``draws`` draws that many tokens from the final distribution and marks their shares.
+    """
     link = to_link({**to_state(session, model), "now": params.to_dict(), "language": language})
     shared = {"toolbar": {"query": f"state={link}"}, "strip": strip(lm, session)}
     if not session.ids:
@@ -62,12 +67,13 @@ def draw_screen(
     numbers = explain.figures(stages)
     return {
         **shared,
-        "bars": charts.bars(seen, t=t),
+        "bars": charts.bars(seen, t=t, draws=histogram(stages, params, len(session.ids), draws)),
         "dice": charts.dice(seen, u=u, flips=flips, label=lm.label, t=t),
         "ledger": charts.ledger(seen, params=params, t=t),
         "zipf": charts.zipf(stages[0].logprobs, stages[-1].logprobs, label=lm.label, t=t),
         "figures": figures(numbers, seen, t),
         "sentence": words(lm, session, seen, t),
+        "rules": rules(logits, stages, params, session.ids, length, t, lm.label),
         "live": {
             "payload": payload(logits, session.ids, length, u, token, lm.label),
             "params": preview_params(params),
@@ -80,7 +86,64 @@ def empty_screen(lm: LanguageModel, t: Translate) -> dict[str, Any]:
     """Return the values for an empty prompt."""
     text = t("page.empty" if lm.bos_id is not None else "page.empty_no_bos")
     charts = {name: message(text if name == "bars" else " ") for name in CHARTS}
-    return {**charts, "figures": [], "sentence": text, "live": {"payload": None}}
+    return {**charts, "figures": [], "sentence": text, "rules": "", "live": {"payload": None}}
+
+
+def histogram(
+    stages: Sequence[Stage], params: SamplingParams, position: int, count: int
+) -> dict[int, int] | None:
+    """Return how often each token came in ``count`` draws, None for no draws.
+
+    The draws are seeded by seed and position, so they can be repeated, but they are none of the
+    dice that the steps use.
+    """
+    if count < 1 or params.temperature == 0:
+        return None
+    rng = np.random.default_rng([params.seed, position])
+    ids, counts = np.unique(draw(stages[-1].logprobs, rng.random(count)), return_counts=True)
+    return dict(zip(ids.tolist(), counts.tolist(), strict=True))
+
+
+def rules(
+    logits: np.ndarray,
+    stages: Sequence[Stage],
+    params: SamplingParams,
+    ids: Sequence[int],
+    prompt_length: int,
+    t: Translate,
+    label: Callable[[int], str],
+) -> str:
+    """Return in words: the order in use, and where other dialects keep other tokens."""
+    names = [t(f"sample.stage_{name}") for name in active_filters(params)]
+    dialect = params.dialect if params.order is None else t("page.order_custom")
+    order = " → ".join(names) if names else t("page.order_none")
+    parts = [t("page.order_line", dialect=dialect, order=order)]
+    here = stages[-1].logprobs > -np.inf
+    for other in DIALECTS:
+        if other == params.dialect and params.order is None:
+            continue
+        try:
+            theirs = shape(logits, params.replace(dialect=other, order=None), ids, prompt_length)
+        except ValueError:  # a filter that this dialect lacks
+            parts.append(t("page.dialect_lacks", dialect=other))
+            continue
+        alive = theirs[-1].logprobs > -np.inf
+        more, fewer = np.flatnonzero(alive & ~here), np.flatnonzero(here & ~alive)
+        if not len(more) and not len(fewer):
+            parts.append(t("page.dialect_same", dialect=other))
+            continue
+        changed = [f"+{label(int(i))}" for i in more[:3]] + [f"−{label(int(i))}" for i in fewer[:3]]
+        parts.append(
+            t(
+                "page.dialect_differs",
+                dialect=other,
+                kept=count_text(int(alive.sum())),
+                more=count_text(len(more)),
+                fewer=count_text(len(fewer)),
+                examples=" ".join(changed),
+            )
+        )
+    return " ".join(parts)
 
 
 def strip(lm: LanguageModel, session: Session) -> dict[str, Any]:
