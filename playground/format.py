@@ -48,11 +48,11 @@ def log_text(x: float) -> str:
     return _minus(f"{x:.3f}") if math.isfinite(x) else f"{MINUS}∞"
 
 
-def setting_text(x: float) -> str:
-    """Return a setting as it was set, without trailing zeros: 0.8, 50, 0.468."""
+def setting_text(x: float, digits: int = 3) -> str:
+    """Return a setting without trailing zeros, to so many significant digits: 0.8, 50, 0.468."""
     if isinstance(x, int):
         return str(x)
-    return _minus(f"{x:.3g}" if abs(x) >= 1e-3 or x == 0 else _power(x))
+    return _minus(f"{x:.{digits}g}" if 1e-3 <= abs(x) < 1e4 or x == 0 else _power(x))
 
 
 def _power(p: float) -> str:
