@@ -51,4 +51,4 @@ quick: lint ## checks and the quick tests: no browser, nothing slow
 	@$(PY) -m pytest -q -m "not slow and not browser"
 
 bench: model setup-dev ## run every benchmark
-	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(PY) $$file || exit 1; done
+	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(PY) -m $$(echo $${file%.py} | tr / .) || exit 1; done
