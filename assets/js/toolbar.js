@@ -1,7 +1,7 @@
 // The tools at the top right: language, theme, projector size, share, keys.
 //
 // In (props.value): {"query": "state=..."}, the permalink's query; it goes into the address bar, so
-// that a reload loses nothing. Out: "language" {language}, "share" {url}, "help".
+// that a reload loses nothing. Out: "language" {language}, "shared" {url} ("share" is Gradio's own), "help".
 (() => {
   if (!window.dp || dp.toolbar) return;
 
@@ -70,7 +70,7 @@
         button("share").textContent = dp.word("share_copied");
         setTimeout(label, 1600);
       } else showLink(url);
-      send.share({ url });
+      send.shared({ url });
     };
     root.addEventListener("click", (event) => {
       const tool = event.target.closest("[data-tool]")?.dataset.tool;

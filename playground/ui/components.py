@@ -22,6 +22,7 @@ from typing import Any
 import gradio as gr
 import plotly
 import plotly.graph_objects as go
+import plotly.io as pio
 
 from playground.charts.theme import DARK, LIGHT, dark_map
 from playground.words import ASSETS, LANGUAGES, entries
@@ -59,7 +60,8 @@ class PlotlyChart(gr.HTML):
     def postprocess(self, value: Any) -> str | None:
         """Turn a figure into one JSON string."""
         if isinstance(value, go.Figure):
-            return value.to_json(pretty=False)
+            # The trace's uid names it in dp.charts[...].update; plotly drops it by default.
+            return pio.to_json(value, validate=False, remove_uids=False)
         return value if value is None or isinstance(value, str) else _json(value)
 
 
@@ -176,14 +178,14 @@ class Toolbar(gr.HTML):
     """Language, theme, projector size, share and keys.
 
     Value: {"query": "state=..."}, the permalink's query, kept in the address bar and copied by
-    Share. Events: ``language`` ({"language": "en" | "zh"}), ``share`` ({"url"}), ``help``.
+    Share. Events: ``language`` ({"language": "en" | "zh"}), ``shared`` ({"url"}), ``help``.
     """
 
     def __init__(self, value: Any = None, **options: Any):
         super().__init__(
             value,
             html_template=_TOOLS,
-            js_on_load=_script("toolbar", "language", "share", "help", named=True),
+            js_on_load=_script("toolbar", "language", "shared", "help", named=True),
             head=_head("page", "keys", "toolbar"),
             apply_default_css=False,
             **_props(options),
@@ -201,12 +203,13 @@ def launch_options() -> dict[str, Any]:
         language: {
             key.removeprefix("components."): texts[language]
             for key, texts in entries().items()
-            if key.startswith("components.")
+            if key.startswith(("components.", "sample."))
         }
         for language in LANGUAGES
     }
+    # The preview of a dragged slider draws with the charts' own words and colours.
     # "<" would end the script early; nothing else needs escaping inside JSON.
-    config = _json({"dark": dark_map(), "words": words}).replace("<", "\\u003c")
+    config = _json({"light": LIGHT, "dark": dark_map(), "words": words}).replace("<", "\\u003c")
     page = (JS / "page.js").read_text("utf-8")
     head = (
         f"<style>{css}</style><script>window.dpConfig = {config};</script><script>{page}</script>"

@@ -137,7 +137,13 @@ def build():
                 "<br><span>cpu · float32 · 49,152 tokens</span></div>",
                 apply_default_css=False,
             )
-            gr.Textbox("Once upon a time, there was a", label="Prompt", lines=2, elem_id="prompt")
+            gr.Textbox(
+                "Once upon a time, there was a",
+                label="Prompt",
+                lines=2,
+                interactive=True,
+                elem_id="prompt",
+            )
             temperature = gr.Slider(
                 0, 2, 0.8, step=0.01, label="Temperature", interactive=True, elem_id="temperature"
             )
@@ -226,7 +232,7 @@ def build():
         on(strip.pick, says("pick", "index", "id"))
         on(table.pick, says("row", "id"))
         on(tools.language, says("language", "language"))
-        on(tools.share, says("share", "url"))
+        on(tools.shared, says("shared", "url"))
         on(keys.digit, says("digit", "digit"))
         for name in ("step", "back", "run"):
             on(getattr(keys, name), says(f"key {name}"))

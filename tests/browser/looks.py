@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# Visible texts (HTML text nodes and SVG texts), their boxes, and whether a hidden overflow cuts them.
+# Visible texts (HTML and SVG), their boxes, and whether a hidden overflow cuts them.
 _TEXTS = """(root) => {
   const skip = ".dp-hidden,.sr-only,.visually-hidden,[aria-hidden=true],script,style,.hoverlayer";
   const seen = {opacityProperty: true, visibilityProperty: true};
@@ -38,7 +38,10 @@ _LOW_CONTRAST = """(root) => {
   const pixel = Object.assign(document.createElement("canvas"), {width: 1, height: 1});
   const paint = pixel.getContext("2d", {willReadFrequently: true});
   const over = (color, base) => {
-    for (const fill of [`rgb(${base})`, color]) { paint.fillStyle = fill; paint.fillRect(0, 0, 1, 1); }
+    for (const fill of [`rgb(${base})`, color]) {
+      paint.fillStyle = fill;
+      paint.fillRect(0, 0, 1, 1);
+    }
     return [...paint.getImageData(0, 0, 1, 1).data].slice(0, 3);
   };
   const luminance = (color) => {
@@ -51,10 +54,12 @@ _LOW_CONTRAST = """(root) => {
   const walk = document.createTreeWalker(document.querySelector(root), NodeFilter.SHOW_TEXT);
   while (walk.nextNode()) {
     const text = walk.currentNode.textContent.trim(), parent = walk.currentNode.parentElement;
-    if (!text || !parent.checkVisibility(seen) || parent.closest("svg,style,script,:disabled")) continue;
-    const grounds = [];
-    for (let a = parent; a; a = a.parentElement) grounds.unshift(getComputedStyle(a).backgroundColor);
-    const ground = grounds.reduce((base, color) => over(color, base), [255, 255, 255]);
+    if (!text || !parent.checkVisibility(seen)) continue;
+    if (parent.closest("svg,style,script,:disabled")) continue;
+    const chain = [];
+    for (let a = parent; a; a = a.parentElement) chain.unshift(getComputedStyle(a));
+    const white = [255, 255, 255];
+    const ground = chain.reduce((base, style) => over(style.backgroundColor, base), white);
     const ink = over(getComputedStyle(parent).color, ground);
     const [high, deep] = [luminance(ground), luminance(ink)].sort((a, b) => b - a);
     const ratio = (high + 0.05) / (deep + 0.05);
@@ -97,6 +102,7 @@ def low_contrast(page: Any, root: str = ".gradio-container") -> list[tuple[str, 
 
 def sideways(page: Any) -> int:
     """Return by how many px the page can be scrolled sideways."""
-    return page.evaluate(
+    beyond = page.evaluate(
         "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
+    return max(0, beyond)

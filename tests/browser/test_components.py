@@ -289,7 +289,7 @@ def test_twenty_steps_move_nothing(page):
     for i in range(20):
         page.evaluate("document.querySelector('#step').click()")
         page.wait_for_function(
-            "(text) => document.querySelector('#sentence').textContent === text",
+            "(text) => document.querySelector('.dp-sentence').textContent === text",
             arg=f"Drew word {i + 1}.",
         )
     frames(page)
@@ -356,7 +356,7 @@ def test_share_copies_a_link_to_the_state(page):
     page.click("#step")
     page.wait_for_function("location.search.includes('state=1')")
     page.click("[data-tool=share]")
-    wait_log(page, "share")
+    wait_log(page, "shared")
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied == page.url
     assert "state=1" in copied
@@ -406,9 +406,12 @@ def test_the_page_can_be_reached_whole_in_a_small_frame(serve, open_page):
     frame = outer.frame_locator("#space")
     frame.locator(DRAWN).first.wait_for()
     inner = next(f for f in outer.frames if f.parent_frame)
-    for _ in range(3):
+    for i in range(3):
         inner.evaluate("document.querySelector('#step').click()")
-    inner.wait_for_function("document.querySelector('#sentence').textContent.includes('3')")
+        inner.wait_for_function(
+            "(n) => document.querySelector('.dp-sentence').textContent.includes(n)",
+            arg=f"word {i + 1}",
+        )
     height = inner.evaluate("document.documentElement.scrollHeight")
     inner.evaluate("scrollTo(0, 1e6)")
     box = inner.evaluate("document.querySelector('footer').getBoundingClientRect().bottom")

@@ -67,16 +67,13 @@ SHAPES = {
 
 
 @pytest.fixture(scope="module")
-def page(browser_path):
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
-        page = browser.new_page()
-        for name in ("page", "preview_atoms", "preview_filters", "preview"):
-            page.add_script_tag(path=JS / f"{name}.js")
-        yield page
-        browser.close()
+def page(browser):
+    context = browser.new_context()
+    page = context.new_page()
+    for name in ("page", "preview_atoms", "preview_filters", "preview"):
+        page.add_script_tag(path=JS / f"{name}.js")
+    yield page
+    context.close()
 
 
 def both(page, logits, chains, u=0.37, taken=None, temperatures=TEMPERATURES, ids=None, bins=256):
