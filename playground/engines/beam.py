@@ -8,7 +8,7 @@ Steps of one ``step`` (K beams, V tokens):
 2. Log-softmax; processors act on it, without renormalising.
 3. The K x V candidates race by running sum; the best go on or finish (``beam_group``). With groups,
    one after the other, each with K / num_groups beams; a later one pays the diversity penalty for
-   the tokens with which earlier ones go on.
+   the tokens that earlier ones took.
 4. The search ends when every group has stopped.
 
 Beside transformers: with few tokens there are fewer beams, never phantoms at -1e9; ties go to the
@@ -84,7 +84,7 @@ def step(lm: LanguageModel, state: BeamState, params: BeamParams) -> tuple[BeamS
         outcome = race_group(state, params, field, eos_ids, node)
         outcomes.append(outcome)
         node += len(outcome.candidates)
-        taken.update(beam.ids[-1] for beam in outcome.running)
+        taken.update(outcome.taken)
     if node == state.next_node and not state.index:
         raise ValueError("no token survives: every continuation has probability 0")
     after = _advance(state, outcomes, node)

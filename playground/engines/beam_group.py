@@ -53,10 +53,15 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a group's race gave; the names are those of BeamStep."""
+    """What a group's race gave; the names are those of BeamStep.
+
+    ``taken`` has the token of each beam that goes on or ends at the limit: later groups pay for
+    them.
+    """
 
     group: int
     candidates: tuple[Candidate, ...]
+    taken: tuple[int, ...]
     running: tuple[Hypothesis, ...]
     finished: tuple[Hypothesis, ...]
     dropped: tuple[Hypothesis, ...]
@@ -68,13 +73,15 @@ class Outcome:
 
 
 class _Entry(NamedTuple):
-    """One ranked candidate: its beam (row within the group), token, sum, and the dice."""
+    """One ranked candidate; ``beam`` is its row within the group."""
 
     beam: int
     token_id: int
     sum: float
+    rank: int
     u: float | None
     greedy: bool
+    eos: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +106,13 @@ def race_group(
     """Run one group's race; its candidates are numbered from ``node``."""
     group = field.beams[0].group
     size = params.num_beams // params.num_groups
-    entries, considered = _rank(state, params, field, len(eos_ids), size)
+    entries, considered = _rank(state, params, field, eos_ids, size)
     if not entries:
         return _dead_end(state, field.beams, size)
-    verdict = _judge(entries, considered, state, params, state.finished[group], eos_ids, size)
+    verdict = _judge(entries, considered, state, params, group, size)
     candidates, grown = [], {}
     for i, entry in enumerate(entries):
-        fate, why, limit = _fate(i, entries, verdict, state, params, eos_ids)
+        fate, why, limit = _fate(i, entry, verdict, params.draws, state.limit_why)
         if fate == PRUNED and i >= max(2 * size, _SHOWN) and not entry.greedy:
             continue
         beam, token = entry.beam, entry.token_id
@@ -119,7 +126,7 @@ def race_group(
             logprob=float(field.rows[beam, token] + base),
             model_logprob=float(field.logits[beam, token] - field.normalisers[beam]),
             sum=entry.sum,
-            rank=i + 1 if i < considered or not params.draws else 0,
+            rank=entry.rank,
             fate=fate,
             why=why,
             limit=limit,
@@ -137,6 +144,9 @@ def race_group(
     return Outcome(
         group=group,
         candidates=tuple(candidates),
+        taken=tuple(
+            entries[i].token_id for i in (*verdict.kept, *verdict.scores) if not entries[i].eos
+        ),
         running=running,
         finished=tuple(grown[h] if isinstance(h, int) else h for _, h in verdict.pool),
         dropped=verdict.dropped,
@@ -153,16 +163,17 @@ def _dead_end(state: BeamState, beams: tuple[Hypothesis, ...], size: int) -> Out
     group = beams[0].group
     ended = [dataclasses.replace(b, stop="exhausted") for b in beams if b.ids]
     pool = sorted([*state.finished[group], *ended], key=lambda h: -h.score)[:size]
-    return Outcome(group, (), (), tuple(pool), (), None, 0, None, None, "exhausted")
+    return Outcome(group, (), (), (), tuple(pool), (), None, 0, None, None, "exhausted")
 
 
 def _rank(
-    state: BeamState, params: BeamParams, field: Field, n_eos: int, size: int
+    state: BeamState, params: BeamParams, field: Field, eos_ids: frozenset[int], size: int
 ) -> tuple[list[_Entry], int]:
     """Return the considered entries, then the best of the rest, and how many are considered."""
     rows, offsets = field.rows, field.offsets
-    n = 1 if params.num_beams == 1 else max(2, 1 + n_eos) * size
+    n = 1 if params.num_beams == 1 else max(2, 1 + len(eos_ids)) * size
     flat, sums = race.best(rows, offsets, max(n, 2 * size, _SHOWN))
+    ranks = list(range(1, len(flat) + 1))
     us: list[float | None] = [None] * len(flat)
     considered = min(n, len(flat))
     if params.draws:
@@ -172,18 +183,22 @@ def _rank(
         chosen, chosen_sums, chosen_us = race.drawn(rows, offsets, dice)
         considered = len(chosen)
         rest = ~np.isin(flat, chosen)
-        us = [*chosen_us.tolist(), *[None] * int(rest.sum())]
         flat = np.concatenate([chosen, flat[rest]])
         sums = np.concatenate([chosen_sums, sums[rest]])
+        us = [*chosen_us.tolist(), *[None] * (len(flat) - considered)]
+        ranks = [*range(1, considered + 1), *[0] * (len(flat) - considered)]
     greedy = _greedy(state, field)
     if greedy is not None and greedy not in flat:
         row, token = divmod(greedy, rows.shape[1])
-        flat, us = np.append(flat, greedy), [*us, None]
-        sums = np.append(sums, rows[row, token] + offsets[row])
-    entries = [
-        _Entry(*divmod(at, rows.shape[1]), total, u, at == greedy)
-        for at, total, u in zip(flat.tolist(), sums.tolist(), us, strict=True)
-    ]
+        total = rows[row, token] + offsets[row]
+        above = sum(int((r + o > total).sum()) for r, o in zip(rows, offsets, strict=True))
+        flat, sums = np.append(flat, greedy), np.append(sums, total)
+        us.append(None)
+        ranks.append(0 if params.draws else above + 1)
+    entries = []
+    for at, total, rank, u in zip(flat.tolist(), sums.tolist(), ranks, us, strict=True):
+        beam, token = divmod(at, rows.shape[1])
+        entries.append(_Entry(beam, token, total, rank, u, at == greedy, token in eos_ids))
     return entries, considered
 
 
@@ -203,22 +218,21 @@ def _judge(
     considered: int,
     state: BeamState,
     params: BeamParams,
-    finished: tuple[Hypothesis, ...],
-    eos_ids: frozenset[int],
+    group: int,
     size: int,
 ) -> _Judgement:
     """Decide who finishes and who goes on."""
     length = state.index + 1
     last = length == state.limit
     top = min(size, considered)
-    ends = [last or entry.token_id in eos_ids for entry in entries]
+    ends = [last or entry.eos for entry in entries]
     kept = [i for i in range(considered) if not ends[i]][:size]
     scores = {
         i: length_score(entries[i].sum, length, params.length_penalty)
         for i in range(top)
         if ends[i]
     }
-    pool: list[tuple[float, int | Hypothesis]] = [(h.score, h) for h in finished]
+    pool: list[tuple[float, int | Hypothesis]] = [(h.score, h) for h in state.finished[group]]
     pool += [(score, i) for i, score in scores.items()]
     pool.sort(key=lambda entry: -entry[0])  # stable: the earlier one wins a tie
     line = entries[top - 1].sum
@@ -237,26 +251,19 @@ def _judge(
 
 
 def _fate(
-    i: int,
-    entries: list[_Entry],
-    verdict: _Judgement,
-    state: BeamState,
-    params: BeamParams,
-    eos_ids: frozenset[int],
+    i: int, entry: _Entry, verdict: _Judgement, draws: bool, limit_why: str
 ) -> tuple[str, str, float | None]:
     """Return an entry's fate, why, and the number that it was compared with."""
-    entry = entries[i]
-    eos = entry.token_id in eos_ids
     if i in verdict.kept:
         return KEPT, "in the cut", verdict.cut
     if i in verdict.scores:
         if i in verdict.survivors:
-            return FINISHED, "eos" if eos else state.limit_why, None
+            return FINISHED, "eos" if entry.eos else limit_why, None
         return PRUNED, "worse than finished", verdict.worst_finished
     limit = verdict.line if verdict.cut is None else verdict.cut
-    if i >= verdict.considered and params.draws:
+    if i >= verdict.considered and draws:
         return PRUNED, "not drawn", limit
-    if eos and not verdict.last:
+    if entry.eos and not verdict.last:
         return PRUNED, "eos below the top", verdict.line
     return PRUNED, "tie at the cut" if entry.sum == limit else "below the cut", limit
 
