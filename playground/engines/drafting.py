@@ -10,15 +10,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
 from playground.dice import draw, uniform
 from playground.engines.acceptance import one_hot
 from playground.language_model import LanguageModel
-from playground.processors import shape
-from playground.records import SamplingParams
+from playground.processors import active_filters, shape
+from playground.records import SamplingParams, Stage
 
 
 class Proposer(Protocol):
@@ -39,12 +40,48 @@ def is_proposer(draft: Draft) -> bool:
     return hasattr(draft, "propose")
 
 
-class Law(NamedTuple):
-    """One position's laws [V]: log-probabilities of the model, after the chain, and their exp."""
+class Law:
+    """One position's laws [V], each computed when first asked for.
 
-    model: np.ndarray
-    final: np.ndarray
-    probs: np.ndarray
+    ``model`` and ``final`` are log-probabilities before and after the chain, ``probs`` is what
+    tokens are drawn from: exp(final), or one-hot with temperature 0. Raises ValueError where no
+    token survives the chain.
+    """
+
+    def __init__(
+        self,
+        logits: np.ndarray,
+        sampling_params: SamplingParams,
+        ids: tuple[int, ...],
+        prompt_length: int,
+    ) -> None:
+        self._logits, self._params = logits, sampling_params
+        self._ids, self._prompt_length = ids, prompt_length
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages of the chain."""
+        return shape(self._logits, self._params, self._ids, self._prompt_length)
+
+    @property
+    def model(self) -> np.ndarray:
+        """Log-probabilities of the model itself."""
+        return self.stages[0].logprobs
+
+    @property
+    def final(self) -> np.ndarray:
+        """Log-probabilities after the chain."""
+        return self.stages[-1].logprobs
+
+    @cached_property
+    def probs(self) -> np.ndarray:
+        """Probabilities that tokens are drawn from."""
+        if self._params.temperature > 0:
+            return np.exp(self.final)
+        # Plain greedy needs no softmax: this is most of a greedy round's arithmetic.
+        plain = active_filters(self._params) == ("temperature",)
+        scores = self._logits if plain and np.isfinite(self._logits.max()) else self.final
+        return one_hot(int(scores.argmax()), len(scores))
 
 
 @dataclass
@@ -91,44 +128,33 @@ def draft_block(
         logits = _widen(draft.logits(known + block.ids)[-1], size)
         block.seconds += time.perf_counter() - start
         try:
-            law = law_after(logits, sampling_params, ids + tuple(block.ids), prompt_length)
+            law = Law(logits, sampling_params, ids + tuple(block.ids), prompt_length)
+            probs = law.probs
         except ValueError:  # nothing survives in the draft; bad settings raise at the target, too
             break
         position = len(ids) + len(block.ids)
-        x, u = draw_token(law.probs, law.final, sampling_params, position, "draft")
-        block.add(x, law.probs, u)
+        x, u = draw_token(probs, law, sampling_params, position, "draft")
+        block.add(x, probs, u)
         if x in eos_ids:
             break
     return block
 
 
-def law_after(
-    logits: np.ndarray, sampling_params: SamplingParams, ids: tuple[int, ...], prompt_length: int
-) -> Law:
-    """Shape the logits [V] after ids; temperature 0 gives a one-hot law."""
-    stages = shape(logits, sampling_params, ids, prompt_length)
-    model, final = stages[0].logprobs, stages[-1].logprobs
-    if sampling_params.temperature == 0:
-        return Law(model, final, one_hot(int(final.argmax()), len(final)))
-    return Law(model, final, np.exp(final))
-
-
 def draw_token(
     probs: np.ndarray,
-    logprobs: np.ndarray | None,
+    law: Law | None,
     sampling_params: SamplingParams,
     position: int,
     stream: str,
 ) -> tuple[int, float | None]:
     """Return (token, u) by the dice of the position; greedy takes the highest, with u None.
 
-    ``logprobs`` None takes the logarithm of ``probs``.
+    ``law`` is where ``probs`` come from, None where they are no model's (a residual).
     """
     if sampling_params.temperature == 0:
         return int(probs.argmax()), None
-    if logprobs is None:
-        with np.errstate(divide="ignore"):
-            logprobs = np.log(probs)
+    with np.errstate(divide="ignore"):
+        logprobs = np.log(probs) if law is None else law.final
     u = uniform(sampling_params.seed, position, stream)
     return int(draw(logprobs, u)), u
 

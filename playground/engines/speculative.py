@@ -37,7 +37,6 @@ from playground.engines.drafting import (
     draft_block,
     draw_token,
     is_proposer,
-    law_after,
 )
 from playground.engines.pairs import check_pair
 from playground.engines.sampling import context_full, entropy_of, fingerprint, rank_of
@@ -91,8 +90,7 @@ def step(
     seconds = time.perf_counter() - start
     path = ids + tuple(block.ids)
     laws = [
-        law_after(r, sampling_params, path[: len(ids) + j], prompt_length)
-        for j, r in enumerate(rows)
+        Law(r, sampling_params, path[: len(ids) + j], prompt_length) for j, r in enumerate(rows)
     ]
 
     drafted = list(zip(laws, block.probs, block.ids, strict=False))
@@ -277,7 +275,7 @@ def _next(
         return *draw_token(probs, None, sampling_params, where, "next"), RECOVERED
     if ended:
         return None, None, NO_NEXT
-    return *draw_token(law.probs, law.final, sampling_params, where, "next"), BONUS
+    return *draw_token(law.probs, law, sampling_params, where, "next"), BONUS
 
 
 def _as_step(
