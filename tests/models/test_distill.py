@@ -164,10 +164,12 @@ def small(tmp_path, monkeypatch):
     monkeypatch.setattr(distill_train, "HELD_OUT", 1)
     monkeypatch.setattr(distill_train, "POSITIONS", 128)
     for split, held_out in (("train", False), ("held-out", True)):
-        arrays = distill_data.sample(teacher, prompts(held_out), int(held_out), 16, 24)
+        source = prompts(held_out)
+        source.kind = lambda: "word"  # a tiny tokenizer's prompts would fill the row
+        arrays = distill_data.sample(teacher, source, int(held_out), 16, 24)
         distill_data.save_shard(tmp_path, split, 0, arrays)
     return argparse.Namespace(
-        teacher=str(tmp_path / "teacher"), folder=tmp_path, end=time.time() + 3, every=1e9
+        teacher=str(tmp_path / "teacher"), folder=tmp_path, end=time.time() + 1.5, every=1e9
     )
 
 
@@ -186,7 +188,7 @@ def test_training_learns_resumes_and_exports(small, tmp_path):
     assert after["overlap"] > before["overlap"] and after["kl"] < before["kl"]
 
     resumed = distill_train.Trainer(small)
-    assert resumed.step == 60 and resumed.history == trainer.history
+    assert resumed.step == 60 and str(resumed.history) == str(trainer.history)
     found = resumed.evaluate()
     assert found["overlap"] == pytest.approx(after["overlap"], abs=1e-6)
 
