@@ -158,7 +158,11 @@ def test_greedy_equals_plain_greedy(gamma, adaptive):
 def test_draft_equal_to_target_accepts_everything():
     lm = random_table(4)
     for gamma in (1, 4, 8):
-        for params in (pg.SamplingParams(seed=1), GREEDY, pg.SamplingParams(top_p=0.7)):
+        for params in (
+            GREEDY,
+            pg.SamplingParams(seed=1),
+            pg.SamplingParams(top_p=0.7, repetition_penalty=1.5),
+        ):
             run = pg.speculative_decode(lm, lm, [0], pg.SpeculativeParams(gamma), params, 30)
             assert run.acceptance_per_drafted == run.acceptance_per_tested == 1
             assert all(
