@@ -132,7 +132,8 @@ def test_flips_agree_with_the_real_filters_everywhere(params, seed, ties):
             continue  # penalties after other filters: searched on a grid, may miss
         below = max((f.value for f in found if f.value < value), default=low)
         above = min((f.value for f in found if f.value > value), default=high)
-        same = np.linspace(below + 2e-5 * (below > low), above - 2e-5 * (above < high), 15)
+        sides = [flip.above for flip in found]
+        same = np.linspace(below + 2e-5 * (False in sides), above - 2e-5 * (True in sides), 15)
         if field == "top_k":
             same = range(below + (below in [f.value for f in found]), above)
         for v in same:

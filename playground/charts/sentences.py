@@ -96,8 +96,8 @@ def flip_sentence(
         whole = field == "top_k"
         pairs = flips.get(field, ())
         texts = _apart([value for value, *_ in pairs], whole)
-        for (_, token_id, above), text in zip(pairs, texts, strict=True):
-            sign = ("≥" if above else "≤") if whole else ">" if above else "<"
+        for (value, token_id, above), text in zip(pairs, texts, strict=True):
+            sign = ("≥" if above else "≤") if whole else ">" if above else "<" if value else "="
             found.setdefault(token_id, []).append(_NBSP.join((symbol, sign, text)))
     clauses = [
         t("sample.flip", label=label(token_id), settings=", ".join(settings))
