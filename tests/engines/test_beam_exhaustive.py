@@ -131,6 +131,18 @@ def test_a_prune_that_was_a_mistake_shows_its_regret():
     assert regret(lm, result, kept.node) == pytest.approx(0, abs=1e-6)
 
 
+def test_a_continued_ghost_has_the_models_own_sum_too():
+    lm = toy(11, eos_ids=())
+    chain = SamplingParams(repetition_penalty=2.0)
+    result = beam_search(lm, [0], BeamParams(2, 4, sampling=chain))
+    told = [continue_ghost(lm, result, c.node) for c in result.steps[2].candidates]
+    for hypothesis in told:
+        own = sum_of(lm, [0], hypothesis.ids)
+        assert hypothesis.model_logprob == pytest.approx(own, abs=1e-5)
+        assert hypothesis.logprob == pytest.approx(sum(hypothesis.logprobs))
+    assert any(abs(h.logprob - h.model_logprob) > 0.1 for h in told)
+
+
 def test_greedy_continuation_equals_the_sampler_at_temperature_zero():
     for seed in range(20):
         lm = toy(seed, eos_ids=(2,), context_length=12)
