@@ -45,6 +45,6 @@ with s() as p: print(p.chromium.executable_path)' 2>/dev/null
 
 try "$(own)"
 echo "installing Playwright's chromium" >&2
-timeout 300 "$py" -m playwright install chromium </dev/null >&2
+timeout 300 "$py" -m playwright install chromium </dev/null 2>&1 | tail -n 4 >&2
 try "$(own)"
 exit 1

@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from huggingface_hub import HfApi, constants, errors, snapshot_download
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils import tqdm, validate_repo_id
 
 from playground.models import folder as folders
 from playground.models.cache import check_room, plain_errors
@@ -33,6 +33,13 @@ POLL_SECONDS = 0.5
 
 # fits(parameters): raises ModelError when a model of that size can't be loaded
 Fits = Callable[[int], None]
+
+
+class _NoBar(tqdm):
+    """The hub client's bar, never drawn: progress goes to the callback alone."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{**options, "disable": True})
 
 
 def is_offline() -> bool:
@@ -151,6 +158,7 @@ def _download(
         allow_patterns=list(wanted),
         ignore_patterns=list(unwanted),
         max_workers=4,
+        tqdm_class=_NoBar,
     )
 
 
