@@ -62,6 +62,8 @@ def fake_hub(repos: Mapping[str, Path], gated: tuple[str, ...] = ()) -> Iterator
                     return self.send(401, b"Invalid username or password.", said)
                 return self.send_json(self.described(name, path))
             name, _, rest = path.lstrip("/").partition("/resolve/")
+            if name not in repos:
+                return self.send(404, b"", {})
             if name in gated:
                 return self.send(
                     401, b"restricted", {"X-Error-Code": "GatedRepo", "X-Error-Message": "gated"}
