@@ -41,12 +41,19 @@ class PlotlyChart(gr.HTML):
     """A Plotly figure, drawn in place.
 
     Value: a figure (from ``charts/``), its JSON, `message`, or None for the empty state. Event
-    ``clicked``: {"customdata", "trace", "point", "x", "y", "chart"}. ``height`` in px is kept free
-    from the start, so that nothing jumps; a figure's own ``layout.height`` wins.
+    ``clicked``: {"customdata", "trace", "point", "x", "y", "chart"}. ``height`` in px
+    and ``subtitle_lines`` are kept free from the start, so that nothing jumps; a figure's own
+    ``layout.height`` wins.
     """
 
     def __init__(
-        self, value: Any = None, *, height: int = 320, empty: str | None = None, **options: Any
+        self,
+        value: Any = None,
+        *,
+        height: int = 320,
+        subtitle_lines: int = 1,
+        empty: str | None = None,
+        **options: Any,
     ):
         super().__init__(
             value,
@@ -54,7 +61,7 @@ class PlotlyChart(gr.HTML):
             js_on_load=_script("chart", "clicked"),
             head=_head("page", "chart", plotly=True),
             apply_default_css=False,
-            **_props(options, height=height, empty=empty),
+            **_props(options, height=height, lines=subtitle_lines, empty=empty),
         )
 
     def postprocess(self, value: Any) -> str | None:
