@@ -67,10 +67,12 @@
     alt.id = `dp-alt-${id}`;
     plot.setAttribute("aria-describedby", alt.id);
     root.style.setProperty("--dp-height", props.height / 16 + "rem");
+    root.style.setProperty("--dp-sub-lines", props.lines || 1);
     const chart = { figure: null, current: null, plot, root, seq: null };
     dp.charts[id] = chart;
     let waiting = 0;  // the pending animation frame
     let drawnWidth = 0;
+    let looked = null;  // the px of a wide figure that was last scrolled into view
 
     const say = (text) => {
       message.textContent = text;
@@ -96,8 +98,11 @@
       heading(meta);
       if (!window.Plotly) { say(dp.word("chart_failed")); return; }
       say("");
-      if (!plot.clientWidth) return;  // hidden: the ResizeObserver paints when it is shown
       const scale = dp.scale();
+      // A figure with a width of its own keeps it, and its box scrolls.
+      root.classList.toggle("dp-wide", !!layout.width);
+      plot.style.width = layout.width ? layout.width * scale + "px" : "";
+      if (!plot.clientWidth) return;  // hidden: the ResizeObserver paints when it is shown
       const map = dp.isDark() ? (window.dpConfig || {}).dark : null;
       const shown = themed({ data: figure.data || [], layout }, map, scale, "", "");
       const out = shown.layout;
@@ -114,6 +119,10 @@
       root.style.setProperty("--dp-height", (layout.height || props.height) / 16 + "rem");
       drawnWidth = plot.clientWidth;
       out.width = drawnWidth;
+      if (meta.look != null && meta.look !== looked) {
+        looked = meta.look;
+        plot.parentNode.scrollLeft = Math.max(0, looked * scale - plot.parentNode.clientWidth);
+      }
       window.Plotly.react(plot, shown.data, out, CONFIG).then(wire);
     };
     const soon = () => { if (!waiting) waiting = requestAnimationFrame(paint); };
