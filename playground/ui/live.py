@@ -13,7 +13,7 @@ import gradio as gr
 
 from playground.ui.components import _head, _json, _props, _script
 
-_PARTS = ("page", "preview_atoms", "preview_filters", "preview", "sample_live")
+_PARTS = ("page", "preview_atoms", "preview_filters", "preview", "sample_charts", "sample_live")
 
 
 class Live(gr.HTML):
