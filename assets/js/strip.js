@@ -3,7 +3,9 @@
 // In (props.value, one JSON string): {"tokens": [{"id", "label", "kind": "prompt" | "new" | "special",
 //   "p", "rank", "surprisal" (nats), "logprob", "source", "branch", "stale"}],
 //   "cursor": n, "next": bool, "seq": n} - tokens from `cursor` on are shown faint (looked back),
-//   "next" puts an empty place after the last; {"message": text} is an empty state.
+//   "next" puts an empty place after the last, "first" is the place of the first token sent where
+//   earlier ones were left out, "later" the number left out at the end; {"message": text} is an
+//   empty state.
 // Out: the event "pick" with {index, id}.
 // A token's text only ever becomes textContent: it can't be markup.
 (() => {
@@ -35,7 +37,7 @@
         ? `${nats.toFixed(3)} ${dp.word("nats")} = ${(nats / Math.LN2).toFixed(3)} ${dp.word("bits")}` : "∞");
     }
     if ("logprob" in token) add("strip_logprob", `${log(token.logprob)} ${dp.word("nats")}`);
-    if (token.source) add("strip_source", dp.word("source_" + token.source));
+    if (token.source && token.source !== "stale") add("strip_source", dp.word("source_" + token.source));
     if (token.branch) add("strip_branch", dp.word("yes"));
     if (token.stale) add("strip_stale", dp.word("yes"));
     return rows;
@@ -81,7 +83,7 @@
       const empty = !tokens.length && !(value && value.next);
       message.textContent = empty ? (value && value.message) || props.empty || dp.word("strip_empty") : "";
       root.classList.toggle("dp-is-empty", empty);
-      const grew = tokens.length > strip.tokens.length;
+      const first = (value && value.first) || 0;
       const focused = buttons.indexOf(document.activeElement);
       const made = tokens.map((token, i) => {
         const key = JSON.stringify(token);
@@ -90,6 +92,7 @@
         button.dpKey = key;
         return button;
       });
+      list.querySelectorAll(".dp-more,.dp-next").forEach((node) => node.remove());
       made.forEach((button, i) => {
         button.dpIndex = i;
         if (list.children[i] !== button) list.insertBefore(button, list.children[i] || null);
@@ -101,7 +104,9 @@
         next.setAttribute("aria-label", dp.word("strip_next"));
         list.append(next);
       }
-      const cursor = value && value.cursor != null ? value.cursor : tokens.length;
+      if (first) list.prepend(more("strip_earlier", first));
+      if (value && value.later) list.append(more("strip_later", value.later));
+      const cursor = value && value.cursor != null ? value.cursor - first : tokens.length;
       made.forEach((button, i) => {
         button.classList.toggle("dp-ahead", i >= cursor);
         button.toggleAttribute("aria-current", false);
@@ -109,11 +114,15 @@
       });
       buttons = made;
       strip.tokens = tokens;
+      strip.first = first;
       strip.value = value;
       rove(Math.min(focused >= 0 ? focused : cursor - 1, made.length - 1), focused >= 0);
       hide();
-      scrollTo(cursor < tokens.length ? made[Math.max(0, cursor - 1)] : next || made[made.length - 1], grew);
+      scrollTo(cursor < tokens.length ? made[Math.max(0, cursor - 1)] : next || made[made.length - 1]);
     };
+
+    const more = (word, n) =>
+      dp.el("span", "dp-more", dp.word(word).replace("{n}", n.toLocaleString("en")));
 
     // Scrolls inside the strip only: scrollIntoView would move the page.
     const scrollTo = (node) => {
@@ -144,7 +153,7 @@
     list.addEventListener("click", (event) => {
       const button = event.target.closest(".dp-token");
       if (!button) return;
-      send({ index: button.dpIndex, id: strip.tokens[button.dpIndex].id });
+      send({ index: strip.first + button.dpIndex, id: strip.tokens[button.dpIndex].id });
     });
 
     // --- tooltip, on hover and on focus

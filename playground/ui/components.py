@@ -29,6 +29,7 @@ from playground.words import ASSETS, LANGUAGES, entries
 
 JS = ASSETS / "js"
 CSS = ASSETS / "css"
+BEFORE, AFTER = 500, 100  # tokens that the strip shows before and after the cursor
 PLOTLY_JS = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 
 
@@ -77,7 +78,8 @@ class TokenStrip(gr.HTML):
 
     Value: {"tokens": [{"id", "label", "kind": "prompt" | "new" | "special", "p", "rank",
     "surprisal", "logprob", "source", "branch", "stale"}], "cursor": n, "next": bool, "seq": n}, its
-    JSON, or `message`; all but id and label are optional. Event ``pick``: {"index", "id"}. The
+    JSON, or `message`; all but id and label are optional. Of a long text only the tokens around the
+    cursor go to the page. Event ``pick``: {"index", "id"}. The
     strip is ``lines`` high from the start and scrolls inside, so that nothing below it moves.
     """
 
@@ -95,6 +97,16 @@ class TokenStrip(gr.HTML):
 
     def postprocess(self, value: Any) -> str | None:
         """Turn the tokens into one JSON string."""
+        if isinstance(value, Mapping) and len(value.get("tokens", ())) > BEFORE + AFTER:
+            tokens = value["tokens"]
+            cursor = value.get("cursor", len(tokens))
+            first, end = max(0, cursor - BEFORE), cursor + AFTER
+            value = {
+                **value,
+                "tokens": tokens[first:end],
+                "first": first,
+                "later": max(0, len(tokens) - end),
+            }
         return _json(value)
 
 
@@ -115,7 +127,9 @@ class Figures(gr.HTML):
         )
 
     def postprocess(self, value: Sequence[Mapping[str, Any]] | str | None) -> str | None:
-        """Turn the figures into one JSON string."""
+        """Turn the figures into one JSON string; {"items": [...], "seq": n} may come too."""
+        if isinstance(value, Mapping):
+            return _json(value)
         return value if value is None or isinstance(value, str) else _json({"items": list(value)})
 
 
@@ -136,7 +150,9 @@ class Sentence(gr.HTML):
         )
 
     def postprocess(self, value: str | Sequence[str | Mapping[str, str]] | None) -> str | None:
-        """Turn the text into one JSON string."""
+        """Turn the text into one JSON string; {"parts": [...], "seq": n} may come too."""
+        if isinstance(value, Mapping):
+            return _json(value)
         if value is None:
             return None
         return _json({"parts": [value] if isinstance(value, str) else list(value)})

@@ -42,6 +42,9 @@ HOSTILE = [
 ]
 
 
+TWINS = [111, 112, 113, 7]  # ids of which three decode to the same string
+
+
 def bars(labels, probabilities, ids=None, title="3 of 3 tokens survive", **layout):
     """Draw horizontal bars: outline and fill."""
     ids = list(range(len(labels))) if ids is None else ids
@@ -213,6 +216,8 @@ def build():
         with gr.Row():
             hostile = gr.Button("hostile", elem_id="hostile")
             many = gr.Button("many", elem_id="many")
+            vast = gr.Button("vast", elem_id="vast")
+            twins = gr.Button("twins", elem_id="twins")
             old = gr.Button("old", elem_id="old")
             new = gr.Button("new", elem_id="new")
             marks = gr.Button("marks", elem_id="marks")
@@ -265,6 +270,8 @@ def build():
             [chart, strip, figures, sentence],
         )
         on(many.click, lambda: tokens(["·word"] * 400, prompt=300), strip)
+        on(vast.click, lambda: tokens(["·word"] * 2000, prompt=1990), strip)
+        on(twins.click, lambda: bars(["�"] * 3 + [" a"], [0.4, 0.3, 0.2, 0.1], TWINS), chart)
         on(new.click, newer, chart)
         on(old.click, older, chart)
         on(clear.click, lambda: (message("Nothing <b>here</b>"), None), [chart, strip])

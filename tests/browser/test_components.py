@@ -75,6 +75,20 @@ def test_number_like_tokens_stay_apart_in_their_order(page):
     ]  # fmt: skip
 
 
+def test_ids_with_equal_text_keep_bars_of_their_own(page):
+    page.click("#twins")
+    page.wait_for_function(f"document.querySelectorAll('{DRAWN}').length === 12")
+    assert ticks(page) == ["�", "�", "�", " a"]
+    widths = [page.locator(DRAWN).nth(i).bounding_box()["width"] for i in range(4)]
+    assert [round(width / widths[0], 2) for width in widths] == [1, 0.75, 0.5, 0.25]
+    page.mouse.move(*center(page, DRAWN, 2))
+    page.wait_for_timeout(100)
+    page.mouse.down()
+    page.mouse.up()
+    wait_log(page, "clicked")
+    assert log(page) == "clicked 113"
+
+
 def test_hostile_token_text_stays_text_everywhere(page):
     page.click("#hostile")
     page.wait_for_function(
@@ -264,6 +278,19 @@ def test_a_long_text_scrolls_inside_the_strip_only(page):
     assert room > 100
     assert abs(top - room) < 12  # the newest is in view
     assert page.locator("#strip .dp-strip").bounding_box()["height"] == height
+
+
+def test_a_vast_text_shows_what_is_around_the_cursor(page):
+    page.click("#vast")
+    page.wait_for_selector("#strip .dp-more")
+    assert page.locator("#strip .dp-token").count() == 500
+    assert page.inner_text("#strip .dp-more") == "… 1,500 earlier tokens"
+    page.locator("#strip .dp-token").last.click()
+    wait_log(page, "pick")
+    assert log(page) == "pick 1999 2099"
+    page.click("#clear")
+    page.wait_for_selector("#strip .dp-is-empty")
+    assert page.locator("#strip .dp-more").count() == 0
 
 
 def test_marks_have_a_shape_beside_the_colour(page):
