@@ -15,6 +15,7 @@ from playground.language_model import LanguageModel
 from playground.models import CATALOGUE, load_model
 from playground.records import SamplingParams
 from playground.session import Prompt, Session, from_state, replay
+from playground.ui.beam import BeamTab
 from playground.ui.components import Toolbar
 from playground.ui.controls import START
 from playground.ui.events import MODEL, QUICK, Visit, polite, show_tab
@@ -22,6 +23,7 @@ from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.panel import EXAMPLES, Panel
 from playground.ui.sampling import SampleTab
+from playground.ui.speculative import SpeculateTab
 from playground.words import LANGUAGES, translator
 
 
@@ -41,7 +43,13 @@ def build_demo(library: Library | None = None, allow_any: bool = True) -> gr.Blo
         with gr.Tabs(elem_classes="dp-tabs"):
             with labels.add(gr.Tab(id="sample"), "page.tab_sample") as sample:
                 tab = SampleTab(library, panel, labels, toolbar)
+            with labels.add(gr.Tab(id="beam"), "beam.tab") as beam:
+                BeamTab(library, panel, labels, toolbar, tab, beam)
+            with labels.add(gr.Tab(id="speculate"), "speculate.tab") as speculate:
+                SpeculateTab(library, panel, labels, toolbar, tab, speculate)
             sample.select(None, js=show_tab("sample"), **QUICK)
+            beam.select(None, js=show_tab("beam"), **QUICK)
+            speculate.select(None, js=show_tab("speculate"), **QUICK)
         language = gr.Textbox("en", visible="hidden", elem_id="dp-language")
         Frame(library, panel, tab, labels, language, allow_any).wire(demo, toolbar)
     return demo
@@ -63,7 +71,7 @@ class Frame:
         self.language, self.allow_any = language, allow_any
         controls = panel.controls.parts.values()
         parts = [*tab.outputs, *labels.parts, *panel.prompt_parts, *controls, panel.model]
-        self.outputs = list(dict.fromkeys([*parts, panel.preset]))
+        self.outputs = list(dict.fromkeys([*parts, panel.examples]))
 
     def wire(self, demo: gr.Blocks, toolbar: Any) -> None:
         """Join the events."""
@@ -84,7 +92,9 @@ class Frame:
         )
         if lm.context_length is None:
             return line
-        return f"{line} · {visit.t('page.model_context', context=count_text(lm.context_length))}"
+        line += f" · {visit.t('page.model_context', context=count_text(lm.context_length))}"
+        licences = [entry.licence for entry in CATALOGUE if entry.id == visit.model]
+        return " · ".join([line, *licences])
 
     def _await(self, name: str, visit: Visit) -> Iterator[dict[Any, Any]]:
         """Yield what the load says of itself until the model is here; raise what it raised."""

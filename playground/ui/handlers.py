@@ -6,9 +6,9 @@ ValueErrors in the user's words; ``ui.sampling`` shows them.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -58,31 +58,35 @@ def force_text(
     return session
 
 
-def run(
+def pace(length: float, speed: float) -> dict[str, Any]:
+    """Return a run's length in tokens and the wait between two in ms, from the controls."""
+    length = int(length) if float(length).is_integer() else length
+    integer("run_length", length, 1, MAX_RUN)
+    number("speed", speed, 0.5, 100)
+    return {"length": length, "wait": round(1000 / speed)}
+
+
+def tick(
     lm: LanguageModel,
     session: Session,
     params: SamplingParams,
     t: Translate,
-    length: int,
-    speed: float,
+    count: int,
     stops: Sequence[str] = (),
-) -> Iterator[Session]:
-    """Yield the session after each step, at most ``speed`` a second; ends at EOS or a stop text."""
-    integer("run_length", length, 1, MAX_RUN)
-    number("speed", speed, 0.5, 100)
-    start = len(session.ids)
-    for _ in range(length):
-        began = time.monotonic()
-        session = take(lm, session, params, t, None)
-        new = lm.decode(session.ids[start:])
-        found = next((s for s in stops if s in new), None)
-        if found is not None:
-            trace = replace(session.trace, stop="stopped")
-            session = replace(session, trace=trace)
-        yield session
-        if found is not None or session.trace.stop or context_full(lm, session.ids):
-            return
-        time.sleep(max(0.0, 1 / speed - (time.monotonic() - began)))
+) -> Session:
+    """Return the session after the next step of a run that has taken ``count`` steps so far.
+
+    ``trace.stop`` says that the run ends here: at EOS, a full context, or where the run's text
+    holds one of ``stops``.
+    """
+    session = take(lm, session, params, t, None)
+    stop = session.trace.stop
+    new = lm.decode(session.trace.new_ids[-count - 1 :])
+    if not stop and any(text in new for text in stops):
+        stop = "stopped"
+    if not stop and context_full(lm, session.ids):
+        stop = "context full"
+    return replace(session, trace=replace(session.trace, stop=stop))
 
 
 def find_token(lm: LanguageModel, text: str, t: Translate) -> tuple[int, str]:

@@ -17,7 +17,7 @@ from playground.session import Prompt
 from playground.ui.components import Sentence
 from playground.ui.controls import MAIN, MORE, PENALTIES, PRESETS, RULES, Control, SamplingControls
 from playground.ui.language import Labels
-from playground.words import Translate
+from playground.words import Translate, translator
 
 EXAMPLES = (
     "Once upon a time, there was a",
@@ -29,6 +29,7 @@ EXAMPLES = (
     "从前有一座山，山里有一座",
 )
 BOS = ("auto", "on", "off")
+CUSTOM = "custom"  # the preset's name when the sliders are on none of them
 TABS = ("sample", "beam", "contrast", "speculate", "compare", "read")
 SAMPLED = ("sample", "contrast", "speculate")  # the tabs that draw by the sampling controls
 
@@ -65,9 +66,13 @@ class Panel:
         )
         self.labels.add(self.prompt, "page.prompt_placeholder", prop="placeholder")
         self.labels.add(self.prompt, "page.prompt_hint", prop="info")
-        self.examples = add(
-            gr.Dropdown(list(EXAMPLES), value=None, elem_id="dp-examples", interactive=True),
-            "page.examples",
+        self.examples = gr.Dropdown(
+            [(translator("en")("page.examples"), ""), *EXAMPLES],
+            value="",
+            label="Examples",
+            show_label=False,
+            elem_id="dp-examples",
+            interactive=True,
         )
         with add(gr.Accordion(open=False, elem_id="dp-prompt-options"), "page.prompt_options"):
             self.chat = add(gr.Checkbox(False, elem_id="dp-chat"), "page.chat", info=True)
@@ -79,7 +84,9 @@ class Panel:
         self.slots = {name: gr.Column(elem_classes=only(name)) for name in TABS}
         with gr.Column(elem_classes=only(*SAMPLED)):
             self.preset = add(
-                gr.Dropdown(list(PRESETS), value=None, elem_id="dp-preset", interactive=True),
+                gr.Dropdown(
+                    [*PRESETS, CUSTOM], value="balanced", elem_id="dp-preset", interactive=True
+                ),
                 "page.preset",
             )
             self.controls.build(MAIN)
@@ -124,18 +131,31 @@ class Panel:
             self.special: gr.update(value=prompt.special),
         }
 
+    def preset_of(self, params: SamplingParams) -> str:
+        """Return the name of the preset that params are (whatever the seed), else "custom"."""
+        plain = params.replace(seed=0)
+        names = (name for name, preset in PRESETS.items() if preset.replace(seed=0) == plain)
+        return next(names, CUSTOM)
+
     def choices(self, t: Translate) -> dict[Any, Any]:
         """Return the updates of choices whose words change with the language."""
         return {
             self.bos: gr.update(choices=[(t(f"page.bos_{b}"), b) for b in BOS]),
-            self.preset: gr.update(choices=[(t(f"page.preset_{p}"), p) for p in PRESETS]),
+            self.preset: gr.update(
+                choices=[(t(f"page.preset_{p}"), p) for p in (*PRESETS, CUSTOM)]
+            ),
+            self.examples: gr.update(
+                choices=[(t("page.examples"), ""), *((text, text) for text in EXAMPLES)], value=""
+            ),
             self.model: gr.update(choices=[(_offer(entry, t), entry.id) for entry in CATALOGUE]),
         }
 
 
 def _offer(entry: ModelEntry, t: Translate) -> str:
-    """Return a catalogue entry in words: title, licence, and whether it is here."""
+    """Return a catalogue entry in words; licence and size where it must be brought first."""
     state = model_state(entry.id).replace(" ", "_")
+    if state == "here":
+        return entry.title
     size = f"{entry.download_bytes / 1e6:,.0f} MB"
     return f"{entry.title} · {entry.licence} · {t(f'page.model_{state}', size=size)}"
 

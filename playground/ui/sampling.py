@@ -8,7 +8,7 @@ never shows an older state over a newer one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,13 +26,10 @@ from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.live import Live
 from playground.ui.panel import Panel
+from playground.ui.runner import START, STOP, TOGGLE, Runner
 from playground.words import Translate
 
 DRAWS = 1000
-# Space runs or stops: whichever of the two buttons is to be seen is pressed.
-_PRESS_RUN = """() => { const seen = (id) => { const b = document.getElementById(id);
-  return b && b.offsetParent ? b : null; };
-  (seen("dp-stop") || seen("dp-run"))?.click(); }"""
 
 
 class SampleTab:
@@ -58,13 +55,21 @@ class SampleTab:
         }
         self.inputs = {*panel.inputs, self.visit, self.inspected}
         self.outputs = [self.visit, *self.parts.values(), self.branches, self.start_bos]
-        self.outputs += [self.run, self.stop, self.rewind, self.inspector, panel.model_line]
+        self.outputs += [
+            self.run,
+            self.stop,
+            self.rewind,
+            self.inspector,
+            panel.model_line,
+            panel.preset,
+        ]
         self._wire()
 
     def _build(self, labels: Labels) -> None:
         add = labels.add
         self.keys = Keys()
         self.live = Live()
+        self.runner = Runner()
         self.strip = TokenStrip(elem_id="dp-strip")
         with gr.Row(elem_classes="dp-toolbar"):
             self.step = add(
@@ -74,7 +79,7 @@ class SampleTab:
             self.redo = add(gr.Button(elem_id="dp-redo"), "page.redo", prop="value")
             self.run = add(gr.Button(elem_id="dp-run"), "page.run", prop="value")
             self.stop = add(
-                gr.Button(elem_id="dp-stop", visible=False, variant="stop"),
+                gr.Button(elem_id="dp-stop", variant="stop"),
                 "page.stop",
                 prop="value",
             )
@@ -86,7 +91,6 @@ class SampleTab:
             self.start_bos = add(
                 gr.Button(elem_id="dp-start-bos", visible=False), "page.start_bos", prop="value"
             )
-            self.draws = add(gr.Button(elem_id="dp-draws"), "page.draws", prop="value")
             self.hint = add(
                 gr.HTML(html_template='<p class="dp-hint">${value}</p>'), "page.hint", prop="value"
             )
@@ -95,7 +99,7 @@ class SampleTab:
                 self.bars = PlotlyChart(elem_id="dp-bars", height=470)
             with gr.Column(elem_classes="dp-side-column"):
                 self.ledger = PlotlyChart(elem_id="dp-ledger", height=170)
-                self.dice = PlotlyChart(elem_id="dp-dice", height=190)
+                self.dice = PlotlyChart(elem_id="dp-dice", height=190, subtitle_lines=2)
         self.figures = Figures(elem_id="dp-figures")
         self.sentence = Sentence(elem_id="dp-sentence")
         self.rules = Sentence(elem_id="dp-rules", elem_classes="dp-plain")
@@ -104,6 +108,7 @@ class SampleTab:
             labels.add(self.force, "page.force_placeholder", prop="placeholder")
             self.inspected = add(gr.Textbox(elem_id="dp-inspect"), "page.inspect")
             labels.add(self.inspected, "page.inspect_placeholder", prop="placeholder")
+            self.draws = add(gr.Button(elem_id="dp-draws"), "page.draws", prop="value")
             self.length = add(gr.Slider(1, 200, 30, step=1, elem_id="dp-length"), "page.run_length")
             self.speed = add(gr.Slider(0.5, 20, 8, step=0.5, elem_id="dp-speed"), "page.speed")
             self.stops = add(
@@ -119,19 +124,25 @@ class SampleTab:
         """Return the visitor's model."""
         return self.library.get(visit.model)
 
-    def draw(self, visit: Visit, params: SamplingParams, draws: int = 0) -> dict[Any, Any]:
-        """Return the updates that show a visit; all parts of the screen."""
+    def draw(
+        self, visit: Visit, params: SamplingParams, draws: int = 0, seq: int | None = None
+    ) -> dict[Any, Any]:
+        """Return the updates that show a visit; all parts of the screen.
+
+        ``seq`` numbers the answer; by default it is taken when the answer is ready.
+        """
         lm, session = self.lm(visit), visit.session
         values = screen.draw_screen(
             lm, visit.model, session, params, visit.t, visit.language, draws
         )
-        seq = now()
+        seq = now() if seq is None else seq
         found = {self.visit: visit}
         for name, value in values.items():
             found[self.parts[name]] = stamp(value, seq)
         return {
             **found,
-            self.branches: screen.branches(lm, session, visit.t),
+            self.branches: stamp(screen.branches(lm, session, visit.t), seq),
+            self.panel.preset: gr.update(value=self.panel.preset_of(params)),
             self.rewind: gr.update(visible=session.taken is not None),
             self.start_bos: gr.update(visible=not session.ids and lm.bos_id is not None),
         }
@@ -190,11 +201,14 @@ class SampleTab:
         for trigger in prompted:
             trigger(self._prompt, **io, **MODEL)
         p.examples.input(
-            self._example, {*self.inputs, p.examples}, [*self.outputs, p.prompt], **MODEL
+            self._example,
+            {*self.inputs, p.examples},
+            [*self.outputs, p.prompt, p.examples],
+            **MODEL,
         )
         self.start_bos.click(self._start_bos, self.inputs, [*self.outputs, p.bos], **MODEL)
 
-        self.draws.click(self._draws, self.inputs, self.outputs, **QUICK)
+        self.draws.click(self._draws, self.inputs, self.outputs, **MODEL)
         preset_out = [*self.outputs, *p.controls.parts.values()]
         p.preset.input(self._preset, {*self.inputs, p.preset}, preset_out, **MODEL)
         self.live.settle(
@@ -205,29 +219,27 @@ class SampleTab:
             for trigger in [part.submit, part.blur] if hasattr(part, "submit") else [part.input]:
                 trigger(self._settle, self.inputs, self.outputs, **QUICK)
 
-        running = self.run.click(
-            self._run,
-            {*self.inputs, self.length, self.speed, self.stops},
-            self.outputs,
-            trigger_mode="once",
-            **MODEL,
-        )
-        self.stop.click(
-            lambda: self._buttons(False), None, [self.run, self.stop], cancels=[running], **QUICK
-        )
-        self.keys.run(None, js=_PRESS_RUN, **QUICK)
+        ticking = {*self.inputs, self.length, self.speed, self.stops}
+        on_tick = {"trigger_mode": "multiple", **MODEL}
+        self.runner.tick(self._tick, ticking, [*self.outputs, self.runner], **on_tick)
+        self.run.click(None, js=START, **QUICK)
+        self.stop.click(None, js=STOP, **QUICK)
+        self.keys.run(None, js=TOGGLE, **QUICK)
 
     # Handlers that are more than a move
-
-    def _buttons(self, running: bool) -> dict[Any, Any]:
-        return {self.run: gr.update(visible=not running), self.stop: gr.update(visible=running)}
 
     @property
     def _settle(self) -> Callable[..., Any]:
         @polite
         def settle(data: Mapping[Any, Any]) -> dict[Any, Any]:
-            found = self.draw(data[self.visit], self.panel.read_params(data))
-            # The state is left alone: a step may have changed it meanwhile.
+            # Numbered by its start: a step that is under way has the later state, whichever of
+            # the two answers first; the page asks again if its sliders say something else then.
+            seq, visit = now(), data[self.visit]
+            try:
+                found = self.draw(visit, self.panel.read_params(data), seq=seq)
+            except ValueError as error:  # an event outside the queue can't show a toast
+                text = visit.t("page.refused", text=error)
+                return {self.sentence: {"parts": [text], "seq": seq}}
             return {part: value for part, value in found.items() if part is not self.visit}
 
         return settle
@@ -272,7 +284,11 @@ class SampleTab:
             prompt = replace(self.panel.read_prompt(data), text=text)
             visit = replace(visit, session=self._start(visit, prompt))
             found = self.draw(visit, self.panel.read_params(data))
-            return {**found, self.panel.prompt: gr.update(value=text)}
+            updates = {
+                self.panel.prompt: gr.update(value=text),
+                self.panel.examples: gr.update(value=""),
+            }
+            return {**found, **updates}
 
         return example
 
@@ -345,25 +361,23 @@ class SampleTab:
         return inspect
 
     @property
-    def _run(self) -> Callable[..., Any]:
+    def _tick(self) -> Callable[..., Any]:
         @polite
-        def run(data: Mapping[Any, Any]) -> Iterator[dict[Any, Any]]:
-            visit, params = data[self.visit], self.panel.read_params(data)
-            stops = [line for line in (data[self.stops] or "").split("\n") if line]
-            yield self._buttons(True)
+        def tick(data: Mapping[Any, Any], event: gr.EventData) -> dict[Any, Any]:
+            visit = data[self.visit]
+            answer: dict[str, Any] = {"end": True, "length": 0, "wait": 0, "seq": now()}
             try:
-                for session in handlers.run(
-                    self.lm(visit),
-                    visit.session,
-                    params,
-                    visit.t,
-                    int(data[self.length]),
-                    float(data[self.speed]),
-                    stops,
-                ):
-                    yield self.draw(replace(visit, session=session), params)
+                params = self.panel.read_params(data)
+                answer |= handlers.pace(data[self.length], data[self.speed])
+                stops = [line for line in (data[self.stops] or "").split("\n") if line]
+                count = int(event._data.get("count", 0))
+                session = visit.session
+                session = handlers.tick(self.lm(visit), session, params, visit.t, count, stops)
             except ValueError as error:
                 gr.Warning(str(error))
-            yield self._buttons(False)
+                return {self.runner: answer}
+            answer["end"] = bool(session.trace.stop)
+            found = self.draw(replace(visit, session=session), params)
+            return {**found, self.runner: answer}
 
-        return run
+        return tick

@@ -53,8 +53,8 @@ def draw_screen(
     logits = lm.logits(session.ids)[-1]
     length = len(session.trace.prompt_ids)
     stages = shape(logits, params, session.ids, length)
-    greedy = params.temperature == 0
-    u = None if greedy else uniform(params.seed, len(session.ids))
+    dice = uniform(params.seed, len(session.ids))
+    u = None if params.temperature == 0 else dice  # greedy has no use for them
     token = None if taken is None else taken.token_id
     seen = view(logits, stages, params, u, token, lm.label)
     flips = {}
@@ -71,11 +71,11 @@ def draw_screen(
         "dice": charts.dice(seen, u=u, flips=flips, label=lm.label, t=t),
         "ledger": charts.ledger(seen, params=params, t=t),
         "zipf": charts.zipf(stages[0].logprobs, stages[-1].logprobs, label=lm.label, t=t),
-        "figures": figures(numbers, seen, t),
-        "sentence": words(lm, session, seen, t),
-        "rules": rules(logits, stages, params, session.ids, length, t, lm.label),
+        "figures": {"items": figures(numbers, seen, t)},
+        "sentence": {"parts": words(lm, session, seen, t)},
+        "rules": {"parts": [rules(logits, stages, params, session.ids, length, t, lm.label)]},
         "live": {
-            "payload": payload(logits, session.ids, length, u, token, lm.label),
+            "payload": payload(logits, session.ids, length, dice, token, lm.label),
             "params": preview_params(params),
             "live": taken is None,
         },
@@ -86,7 +86,13 @@ def empty_screen(lm: LanguageModel, t: Translate) -> dict[str, Any]:
     """Return the values for an empty prompt."""
     text = t("page.empty" if lm.bos_id is not None else "page.empty_no_bos")
     charts = {name: message(text if name == "bars" else " ") for name in CHARTS}
-    return {**charts, "figures": [], "sentence": text, "rules": "", "live": {"payload": None}}
+    return {
+        **charts,
+        "figures": {"items": []},
+        "sentence": {"parts": [text]},
+        "rules": {"parts": []},
+        "live": {"payload": None},
+    }
 
 
 def histogram(

@@ -67,7 +67,7 @@ def test_every_preset_draws_in_both_languages(lm, preset, language):
     for name in screen.CHARTS:
         text = values[name].to_json()
         assert "NaN" not in text and "Infinity" not in text
-    assert values["sentence"][0]
+    assert values["sentence"]["parts"][0]
 
 
 def test_a_forced_token_is_taken_whatever_the_filters_say(lm):
@@ -102,29 +102,46 @@ def test_a_text_is_forced_token_by_token(lm):
 def test_an_empty_prompt_and_a_full_context_are_told_in_words(lm):
     empty = start(lm, "")
     values = draw(lm, empty)
-    assert "start from BOS" in values["sentence"]
+    assert "start from BOS" in values["sentence"]["parts"][0]
     with pytest.raises(ValueError, match="The prompt is empty"):
         handlers.take(lm, empty, ALL, T, None)
     full = start(lm, "a" * 128)
-    assert "The context is full: 128 of 128" in draw(lm, full)["sentence"][0]
+    assert "The context is full: 128 of 128" in draw(lm, full)["sentence"]["parts"][0]
     with pytest.raises(ValueError, match="The context is full: 128 of 128"):
         handlers.take(lm, full, ALL, T, None)
 
 
+def run(lm, session, length, stops=()):
+    for count in range(length):
+        session = handlers.tick(lm, session, ALL, T, count, stops)
+        yield session
+        if session.trace.stop:
+            return
+
+
 def test_a_run_goes_on_to_its_length_a_stop_text_or_the_end(lm):
     session = start(lm)
-    run = list(handlers.run(lm, session, ALL, T, 6, 100))
-    assert [len(s.trace.steps) for s in run] == [1, 2, 3, 4, 5, 6]
-    text = lm.decode(run[-1].trace.new_ids)
-    stopped = list(handlers.run(lm, session, ALL, T, 6, 100, [text[2]]))
+    whole = list(run(lm, session, 6))
+    assert [len(s.trace.steps) for s in whole] == [1, 2, 3, 4, 5, 6]
+    assert whole[-1].trace.stop == ""
+    text = lm.decode(whole[-1].trace.new_ids)
+    stopped = list(run(lm, session, 6, [text[2]]))
     assert stopped[-1].trace.stop == "stopped" and len(stopped) <= 3
+    # What was there before the run doesn't stop it.
+    earlier = handlers.force_text(lm, session, ALL, T, "zz")
+    assert len(list(run(lm, earlier, 2, ["zz"]))) == 2
+    full = list(run(lm, start(lm, "a" * 126), 6))
+    assert [s.trace.stop for s in full] == ["", "context full"]
     toy = TransformersLM(tiny_llama(), tiny_tokenizer())
     toy.eos_ids = tuple(range(96))
-    ended = list(handlers.run(toy, session, ALL, T, 6, 100))
-    assert len(ended) == 1 and ended[0].trace.stop == "eos"
-    for length, speed in ((0, 5), (10_000, 5), (5, 0), (5, 1000)):
+    assert [s.trace.stop for s in run(toy, session, 6)] == ["eos"]
+
+
+def test_the_pace_of_a_run_is_checked():
+    assert handlers.pace(30.0, 8) == {"length": 30, "wait": 125}
+    for length, speed in ((0, 5), (10_000, 5), (1.5, 5), (5, 0), (5, 1000)):
         with pytest.raises(ValueError, match="run_length must|speed must"):
-            next(handlers.run(lm, session, ALL, T, length, speed))
+            handlers.pace(length, speed)
 
 
 def test_a_token_is_found_by_text_or_id(lm):
