@@ -5,9 +5,9 @@ translator; out: a Plotly figure. Categories are token ids, never labels: tokens
 keep bars of their own, and a token called "2024" is no number. Trace order never changes and empty
 traces stay, so the browser can replace the arrays of a role while a slider is dragged.
 
-A line of the chart is a token; below the listed ones stand one from outside the list (the drawn or
-taken one, where it isn't listed) and the rest. The axis ends at ``ROOM`` times the longest line;
-the rest's bar is broken off where it would be longer than ``BREAK`` of the axis.
+A line of the chart is a token; below the listed ones stand the taken or drawn one, where it isn't
+listed, and the rest. The axis ends at ``ROOM`` times the longest line; the rest's bar is broken off
+where it would be longer than ``BREAK`` of the axis.
 """
 
 from __future__ import annotations
@@ -105,12 +105,15 @@ def bars(
     fills = [theme.LIGHT["accent"]] * len(listed) + [theme.LIGHT["ramp2"]]
     ids = [row.id for row in lines]
     texts = [_bar_text(row, row in drawn, row in taken, t) for row in listed]
-    rest_text = t("sample.rest_text", count=count_text(count), mass=_figure(rest))
+    others = t("sample.rest", count=count_text(count))
+    rest_text = t("sample.rest_text", mass=_figure(rest))
     broken = f"{_NBSP}//{_NBSP}" if rest.tip > most else _NBSP
     hover = [_bar_hover(row, draws, t) for row in listed]
     data = [
         bar("final", y, [at(row.final, row) for row in lines], theme.final() | dict(color=fills))
-        | dict(customdata=ids, hoverinfo="text", hovertext=[*hover, theme.lines(rest_text)]),
+        | dict(
+            customdata=ids, hoverinfo="text", hovertext=[*hover, theme.lines(others, rest_text)]
+        ),
         bar(
             "masked", y, [at(row.raw, row) if row.masked else None for row in lines], theme.masked()
         )
@@ -142,14 +145,13 @@ def bars(
         ),
     ]
     keys = [row.key for row in rows] + [_OUTSIDE, _REST]
-    labels = [row.label for row in rows] + [outside.label if outside else "", t("sample.rest")]
-    axis = theme.category_axis(keys, labels, reverse=True, ticklabelstandoff=9)
-    axis["ticktext"][: len(rows)] = [_tick(row) for row in rows]
-    axis["ticktext"][-2] = _tick(outside) if outside else ""
+    axis = theme.category_axis(keys, keys, reverse=True, ticklabelstandoff=9)
+    ends_of_list = [_tick(outside) if outside else "", theme.escape(others)]
+    axis["ticktext"] = [_tick(row) for row in rows] + ends_of_list
     layout = theme.base_layout(
         _bars_title(view, t),
         _bars_subtitle(scale, draws, t),
-        alt=_bars_alt(rows, rest_text, t),
+        alt=_bars_alt(rows, f"{others}: {rest_text}", t),
         left=LEFT,
         right=24,
         bottom=24,
@@ -263,7 +265,7 @@ def _bar_hover(row: _Row, draws: Mapping[int, int] | None, t: Translate) -> str:
 
 def _figure(row: _Row) -> str:
     """Return what counts now: the final probability, or the model's own where it was cut."""
-    return figure_text(row.raw or 0.0) if row.masked else figure_text(row.final)
+    return figure_text((row.raw or 0.0) if row.masked else row.final)
 
 
 def _shares(draws: Mapping[int, int] | None, listed: list[_Row]) -> list[float | None]:

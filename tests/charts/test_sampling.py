@@ -157,15 +157,17 @@ def test_rest_holds_everything_that_is_not_listed():
     p = np.array([0.4, 0.3, 0.1, 0.1, 0.06, 0.04])
     seen, _ = see(p)
     figure = bars(seen, t=T, shown=3)
-    assert text(figure)[-1] == "3 tokens, mass 0.200"
+    assert text(figure)[-1] == "mass 0.200"
+    assert figure.layout.yaxis.ticktext[-1] == "3 others"
     seen, _ = see(p, SamplingParams(top_k=3, dialect="llama.cpp"))
     figure = bars(seen, t=T, shown=2)
     # 0.1 of 0.8 is kept among the four unlisted ones: what counts now is 0.125.
-    assert text(figure)[-1] == "4 tokens, mass 0.125"
+    assert text(figure)[-1] == "mass 0.125"
+    assert figure.layout.yaxis.ticktext[-1] == "4 others"
     found = traces(figure)
     assert found["raw"]["x"][-1] == pytest.approx(0.3) and found["masked"]["x"][-1] is None
     figure = bars(see(p, SamplingParams(top_k=2))[0], t=T, shown=2)
-    assert text(figure)[-1] == "4 tokens, mass 0.300"
+    assert text(figure)[-1] == "mass 0.300"
     assert traces(figure)["masked"]["x"][-1] == pytest.approx(0.3)
 
 
@@ -174,7 +176,7 @@ def test_a_rest_longer_than_the_axis_is_broken_off():
     figure = bars(seen, t=T)
     high = figure.layout.xaxis.range[1]
     assert traces(figure)["final"]["x"][-1] == pytest.approx(high * bars_module.BREAK)
-    assert text(figure)[-1] == "// 180 tokens, mass 0.900"
+    assert text(figure)[-1] == "// mass 0.900"
 
 
 def test_drawn_and_taken_are_marked():
