@@ -21,7 +21,7 @@ one that leaves a beginning of the sorted list; *heat*: the temperature so far i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -91,11 +91,8 @@ def flips(
     for field in fields:
         if field not in RANGES:
             raise ValueError(f"field must be one of {', '.join(RANGES)}, got {field!r}")
-    ordered = _only_prefix_filters(params)
-    if ordered:
-        drawn = _Ladder.of(logits, params, ids, prompt_length, u).drawn
-    else:
-        drawn = partial(_really_drawn, logits, u, ids, prompt_length)
+    ladder = cache(partial(_Ladder.of, logits, params, ids, prompt_length, u))
+    real = partial(_really_drawn, logits, u, ids, prompt_length)
     found = {}
     for field in fields:
         low, high = (limits or {}).get(field, RANGES[field])
@@ -103,8 +100,10 @@ def flips(
             high = high or len(logits)
         if params.order is not None and field not in params.order:
             found[field] = ()  # a custom order that leaves this filter out can't switch it on
-        else:
-            found[field] = _nearest(drawn, params, field, low, high, ordered, len(logits))
+            continue
+        ordered = _only_prefix_filters(params, field)
+        drawn = ladder().drawn if ordered else real
+        found[field] = _nearest(drawn, params, field, low, high, ordered, len(logits))
     return found
 
 
@@ -175,9 +174,9 @@ def _really_drawn(
     return int(draw(shape(logits, params, ids, prompt_length)[-1].logprobs, u))
 
 
-def _only_prefix_filters(params: SamplingParams) -> bool:
-    """Say whether only prefix filters run, after the penalties and bans that are on."""
-    names = active_filters(params)
+def _only_prefix_filters(params: SamplingParams, field: str) -> bool:
+    """Say whether, with ``field`` on, prefix filters alone run, after all penalties and bans."""
+    names = active_filters(params.replace(**{field: 1 if field == "top_k" else 0.5}))
     context = [name in _CONTEXT for name in names]
     return set(names) <= _PREFIX | _CONTEXT and context == sorted(context, reverse=True)
 

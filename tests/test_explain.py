@@ -109,6 +109,17 @@ PARAMS = st.builds(
 )
 
 
+def test_a_filter_that_a_custom_order_puts_before_a_penalty():
+    """Off now, top-p would run before the penalty: the tokens' order isn't that of the draw."""
+    logits = np.random.default_rng(84).normal(0, 2.5, 60).astype(np.float32)
+    order = ("min_p", "top_p", "repetition_penalty", "top_k", "temperature")
+    params = SamplingParams(temperature=0.3, repetition_penalty=1.4, order=order)
+    found = explain.flip_points(logits, params, 0.988, [1, 2, 3], 1, "top_p")
+    assert found
+    for flip in found:
+        assert drawn(logits, params.replace(top_p=flip.value), 0.988, [1, 2, 3], 1) == flip.token_id
+
+
 @settings(max_examples=40, deadline=None)
 @given(params=PARAMS, seed=st.integers(0, 10**6), ties=st.booleans())
 def test_flips_agree_with_the_real_filters_everywhere(params, seed, ties):
