@@ -17,6 +17,7 @@ from playground.session import Prompt
 from playground.ui.components import Sentence
 from playground.ui.controls import MAIN, MORE, PENALTIES, PRESETS, RULES, Control, SamplingControls
 from playground.ui.language import Labels
+from playground.ui.order import OrderEditor
 from playground.words import Translate, translator
 
 EXAMPLES = (
@@ -61,7 +62,7 @@ class Panel:
         )
         self.model_line = Sentence(elem_id="dp-model-line", elem_classes="dp-plain")
         self.prompt = add(
-            gr.Textbox(EXAMPLES[0], lines=3, max_lines=8, max_length=100_000, elem_id="dp-prompt"),
+            gr.Textbox(EXAMPLES[0], lines=2, max_lines=8, max_length=100_000, elem_id="dp-prompt"),
             "page.prompt",
         )
         self.labels.add(self.prompt, "page.prompt_placeholder", prop="placeholder")
@@ -81,7 +82,7 @@ class Panel:
             self.bos = add(gr.Radio(list(BOS), value="auto", elem_id="dp-bos"), "page.bos")
             self.special = add(gr.Checkbox(True, elem_id="dp-special"), "page.special", info=True)
         # A tab fills its own slot (``with panel.slots["beam"]:``); only the open tab's is seen.
-        self.slots = {name: gr.Column(elem_classes=only(name)) for name in TABS}
+        self.slots = {name: gr.Column(elem_classes=only(name)) for name in TABS[1:]}
         with gr.Column(elem_classes=only(*SAMPLED)):
             self.preset = add(
                 gr.Dropdown(
@@ -93,6 +94,8 @@ class Panel:
             self.controls.build([Control("seed", "seed")])
             for key, group in (("more_filters", MORE), ("penalties", PENALTIES), ("rules", RULES)):
                 with add(gr.Accordion(open=False, elem_id=f"dp-{key}"), f"page.{key}"):
+                    if group is RULES:
+                        self.order = OrderEditor(elem_id="dp-order-chips")
                     self.controls.build(group)
 
     @property

@@ -14,25 +14,23 @@ from typing import Any
 
 import gradio as gr
 
-from playground.language_model import ContextFull, LanguageModel
-from playground.processors import shape
+from playground.language_model import LanguageModel
 from playground.records import SamplingParams
 from playground.session import Session
 from playground.ui import handlers, screen
 from playground.ui.components import Figures, Keys, PlotlyChart, Sentence, Table, TokenStrip
-from playground.ui.controls import PRESETS
 from playground.ui.events import MODEL, QUICK, Visit, now, polite, stamp
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.live import Live
+from playground.ui.order import chips
 from playground.ui.panel import Panel
 from playground.ui.runner import START, STOP, TOGGLE, Runner
+from playground.ui.sampling_events import SampleEvents
 from playground.words import Translate
 
-DRAWS = 1000
 
-
-class SampleTab:
+class SampleTab(SampleEvents):
     """Builds the tab in the present Gradio context; ``outputs`` are all parts it may change."""
 
     def __init__(self, library: Library, panel: Panel, labels: Labels, toolbar: Any) -> None:
@@ -55,14 +53,8 @@ class SampleTab:
         }
         self.inputs = {*panel.inputs, self.visit, self.inspected}
         self.outputs = [self.visit, *self.parts.values(), self.branches, self.start_bos]
-        self.outputs += [
-            self.run,
-            self.stop,
-            self.rewind,
-            self.inspector,
-            panel.model_line,
-            panel.preset,
-        ]
+        self.outputs += [self.rewind, self.inspector]
+        self.outputs += [panel.model_line, panel.preset, panel.order]
         self._wire()
 
     def _build(self, labels: Labels) -> None:
@@ -143,6 +135,7 @@ class SampleTab:
             **found,
             self.branches: stamp(screen.branches(lm, session, visit.t), seq),
             self.panel.preset: gr.update(value=self.panel.preset_of(params)),
+            self.panel.order: stamp(chips(params, visit.t), seq),
             self.rewind: gr.update(visible=session.taken is not None),
             self.start_bos: gr.update(visible=not session.ids and lm.bos_id is not None),
         }
@@ -214,6 +207,8 @@ class SampleTab:
         self.live.settle(
             self._settle, self.inputs, self.outputs, trigger_mode="always_last", **QUICK
         )
+        order = p.controls.parts["order"]
+        p.order.reorder(self._reorder, self.inputs, [*self.outputs, order], **MODEL)
         for name in ("seed", "dialect", "order", "banned_tokens", "penalize_prompt"):
             part = p.controls.parts[name]
             for trigger in [part.submit, part.blur] if hasattr(part, "submit") else [part.input]:
@@ -225,159 +220,3 @@ class SampleTab:
         self.run.click(None, js=START, **QUICK)
         self.stop.click(None, js=STOP, **QUICK)
         self.keys.run(None, js=TOGGLE, **QUICK)
-
-    # Handlers that are more than a move
-
-    @property
-    def _settle(self) -> Callable[..., Any]:
-        @polite
-        def settle(data: Mapping[Any, Any]) -> dict[Any, Any]:
-            # Numbered by its start: a step that is under way has the later state, whichever of
-            # the two answers first; the page asks again if its sliders say something else then.
-            seq, visit = now(), data[self.visit]
-            try:
-                found = self.draw(visit, self.panel.read_params(data), seq=seq)
-            except ValueError as error:  # an event outside the queue can't show a toast
-                text = visit.t("page.refused", text=error)
-                return {self.sentence: {"parts": [text], "seq": seq}}
-            return {part: value for part, value in found.items() if part is not self.visit}
-
-        return settle
-
-    @property
-    def _draws(self) -> Callable[..., Any]:
-        @polite
-        def draws(data: Mapping[Any, Any]) -> dict[Any, Any]:
-            return self.draw(data[self.visit], self.panel.read_params(data), draws=DRAWS)
-
-        return draws
-
-    @property
-    def _prompt(self) -> Callable[..., Any]:
-        @polite
-        def prompt(data: Mapping[Any, Any]) -> dict[Any, Any]:
-            visit, typed = data[self.visit], self.panel.read_prompt(data)
-            if typed == visit.session.prompt:
-                return {}
-            session = self._start(visit, typed)
-            return self.draw(replace(visit, session=session), self.panel.read_params(data))
-
-        return prompt
-
-    def _start(self, visit: Visit, prompt: Any) -> Session:
-        lm = self.lm(visit)
-        try:
-            return visit.session.start(prompt, lm)
-        except ContextFull:
-            count = len(prompt.encode(lm))
-            raise ValueError(
-                visit.t("page.too_long", count=count, limit=lm.context_length)
-            ) from None
-
-    @property
-    def _example(self) -> Callable[..., Any]:
-        @polite
-        def example(data: Mapping[Any, Any]) -> dict[Any, Any]:
-            text, visit = data[self.panel.examples], data[self.visit]
-            if not text:
-                return {}
-            prompt = replace(self.panel.read_prompt(data), text=text)
-            visit = replace(visit, session=self._start(visit, prompt))
-            found = self.draw(visit, self.panel.read_params(data))
-            updates = {
-                self.panel.prompt: gr.update(value=text),
-                self.panel.examples: gr.update(value=""),
-            }
-            return {**found, **updates}
-
-        return example
-
-    @property
-    def _start_bos(self) -> Callable[..., Any]:
-        @polite
-        def start(data: Mapping[Any, Any]) -> dict[Any, Any]:
-            visit = data[self.visit]
-            prompt = replace(self.panel.read_prompt(data), bos=True)
-            visit = replace(visit, session=self._start(visit, prompt))
-            found = self.draw(visit, self.panel.read_params(data))
-            return {**found, self.panel.bos: gr.update(value="on")}
-
-        return start
-
-    @property
-    def _undo(self) -> Callable[..., Any]:
-        @polite
-        def undo(data: Mapping[Any, Any]) -> dict[Any, Any]:
-            visit = data[self.visit]
-            visit = replace(visit, session=visit.session.undo())
-            found = self.draw(visit, self.panel.read_params(data))
-            return {**found, **self.panel.show_prompt(visit.session.prompt)}
-
-        return undo
-
-    @property
-    def _force(self) -> Callable[..., Any]:
-        @polite
-        def force(data: Mapping[Any, Any]) -> dict[Any, Any]:
-            visit, params = data[self.visit], self.panel.read_params(data)
-            text = data[self.force] or ""
-            session = handlers.force_text(self.lm(visit), visit.session, params, visit.t, text)
-            found = self.draw(replace(visit, session=session), params)
-            return {**found, self.force: gr.update(value="")}
-
-        return force
-
-    @property
-    def _preset(self) -> Callable[..., Any]:
-        @polite
-        def preset(data: Mapping[Any, Any]) -> dict[Any, Any]:
-            chosen = PRESETS.get(data[self.panel.preset])
-            if chosen is None:
-                return {}
-            params = chosen.replace(seed=self.panel.read_params(data).seed)
-            found = self.draw(data[self.visit], params)
-            return {**found, **self.panel.controls.values(params)}
-
-        return preset
-
-    @property
-    def _inspect(self) -> Callable[..., Any]:
-        @polite
-        def inspect(data: Mapping[Any, Any]) -> dict[Any, Any]:
-            visit, params = data[self.visit], self.panel.read_params(data)
-            lm, session, t = self.lm(visit), visit.session, visit.t
-            if not session.ids:
-                raise ValueError(t("page.empty"))
-            token, note = handlers.find_token(lm, data[self.inspected] or "", t)
-            if note:
-                gr.Info(note)
-            if session.taken is not None:
-                params = session.taken.params
-            logits, length = lm.logits(session.ids)[-1], len(session.trace.prompt_ids)
-            stages = shape(logits, params, session.ids, length)
-            table = screen.inspect(lm, logits, stages, params, token, session.ids, length, t)
-            return {self.inspector: table}
-
-        return inspect
-
-    @property
-    def _tick(self) -> Callable[..., Any]:
-        @polite
-        def tick(data: Mapping[Any, Any], event: gr.EventData) -> dict[Any, Any]:
-            visit = data[self.visit]
-            answer: dict[str, Any] = {"end": True, "length": 0, "wait": 0, "seq": now()}
-            try:
-                params = self.panel.read_params(data)
-                answer |= handlers.pace(data[self.length], data[self.speed])
-                stops = [line for line in (data[self.stops] or "").split("\n") if line]
-                count = int(event._data.get("count", 0))
-                session = visit.session
-                session = handlers.tick(self.lm(visit), session, params, visit.t, count, stops)
-            except ValueError as error:
-                gr.Warning(str(error))
-                return {self.runner: answer}
-            answer["end"] = bool(session.trace.stop)
-            found = self.draw(replace(visit, session=session), params)
-            return {**found, self.runner: answer}
-
-        return tick

@@ -1,0 +1,173 @@
+"""The Sample tab's handlers that are more than a move: prompts, presets, settling, runs, looks.
+
+Each reads what it needs by component, and returns the values of the parts that changed. Written
+apart from the layout, which joins them to their events (``ui.sampling``).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import gradio as gr
+
+from playground.language_model import ContextFull, LanguageModel
+from playground.processors import shape
+from playground.records import SamplingParams
+from playground.session import Prompt, Session
+from playground.ui import handlers, screen
+from playground.ui.controls import PRESETS
+from playground.ui.events import Visit, now, polite
+from playground.ui.order import order_text
+from playground.ui.panel import Panel
+
+DRAWS = 1000
+
+
+class SampleEvents(ABC):
+    """What the handlers need of the tab: its panel, its parts, ``lm`` and ``draw``."""
+
+    panel: Panel
+    visit: Any
+    sentence: Any
+    force: Any
+    inspected: Any
+    inspector: Any
+    runner: Any
+    length: Any
+    speed: Any
+    stops: Any
+
+    @abstractmethod
+    def lm(self, visit: Visit) -> LanguageModel:
+        """Return the visitor's model."""
+
+    @abstractmethod
+    def draw(
+        self, visit: Visit, params: SamplingParams, draws: int = 0, seq: int | None = None
+    ) -> dict[Any, Any]:
+        """Return the updates that show a visit."""
+
+    @polite
+    def _settle(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
+        # Numbered by its start: a step that is under way has the later state, whichever of
+        # the two answers first; the page asks again if its sliders say something else then.
+        seq, visit = now(), data[self.visit]
+        try:
+            found = self.draw(visit, self.panel.read_params(data), seq=seq)
+        except ValueError as error:  # an event outside the queue can't show a toast
+            text = visit.t("page.refused", text=error)
+            return {self.sentence: {"parts": [text], "seq": seq}}
+        return {part: value for part, value in found.items() if part is not self.visit}
+
+    @polite
+    def _reorder(self, data: Mapping[Any, Any], event: gr.EventData) -> dict[Any, Any]:
+        order = tuple(event._data["order"]) or None
+        params = self.panel.read_params(data).replace(order=order)
+        found = self.draw(data[self.visit], params)
+        text = order_text(order or ())
+        return {**found, self.panel.controls.parts["order"]: gr.update(value=text)}
+
+    @polite
+    def _draws(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
+        return self.draw(data[self.visit], self.panel.read_params(data), draws=DRAWS)
+
+    @polite
+    def _prompt(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
+        visit, typed = data[self.visit], self.panel.read_prompt(data)
+        if typed == visit.session.prompt:
+            return {}
+        session = self._start(visit, typed)
+        return self.draw(replace(visit, session=session), self.panel.read_params(data))
+
+    def _start(self, visit: Visit, prompt: Prompt) -> Session:
+        lm = self.lm(visit)
+        try:
+            return visit.session.start(prompt, lm)
+        except ContextFull:
+            count = len(prompt.encode(lm))
+            raise ValueError(
+                visit.t("page.too_long", count=count, limit=lm.context_length)
+            ) from None
+
+    @polite
+    def _example(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
+        text, visit = data[self.panel.examples], data[self.visit]
+        if not text:
+            return {}
+        prompt = replace(self.panel.read_prompt(data), text=text)
+        visit = replace(visit, session=self._start(visit, prompt))
+        found = self.draw(visit, self.panel.read_params(data))
+        updates = {
+            self.panel.prompt: gr.update(value=text),
+            self.panel.examples: gr.update(value=""),
+        }
+        return {**found, **updates}
+
+    @polite
+    def _start_bos(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
+        visit = data[self.visit]
+        prompt = replace(self.panel.read_prompt(data), bos=True)
+        visit = replace(visit, session=self._start(visit, prompt))
+        found = self.draw(visit, self.panel.read_params(data))
+        return {**found, self.panel.bos: gr.update(value="on")}
+
+    @polite
+    def _undo(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
+        visit = data[self.visit]
+        visit = replace(visit, session=visit.session.undo())
+        found = self.draw(visit, self.panel.read_params(data))
+        return {**found, **self.panel.show_prompt(visit.session.prompt)}
+
+    @polite
+    def _force(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
+        visit, params = data[self.visit], self.panel.read_params(data)
+        text = data[self.force] or ""
+        session = handlers.force_text(self.lm(visit), visit.session, params, visit.t, text)
+        found = self.draw(replace(visit, session=session), params)
+        return {**found, self.force: gr.update(value="")}
+
+    @polite
+    def _preset(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
+        chosen = PRESETS.get(data[self.panel.preset])
+        if chosen is None:
+            return {}
+        params = chosen.replace(seed=self.panel.read_params(data).seed)
+        found = self.draw(data[self.visit], params)
+        return {**found, **self.panel.controls.values(params)}
+
+    @polite
+    def _inspect(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
+        visit, params = data[self.visit], self.panel.read_params(data)
+        lm, session, t = self.lm(visit), visit.session, visit.t
+        if not session.ids:
+            raise ValueError(t("page.empty"))
+        token, note = handlers.find_token(lm, data[self.inspected] or "", t)
+        if note:
+            gr.Info(note)
+        if session.taken is not None:
+            params = session.taken.params
+        logits, length = lm.logits(session.ids)[-1], len(session.trace.prompt_ids)
+        stages = shape(logits, params, session.ids, length)
+        table = screen.inspect(lm, logits, stages, params, token, session.ids, length, t)
+        return {self.inspector: table}
+
+    @polite
+    def _tick(self, data: Mapping[Any, Any], event: gr.EventData) -> dict[Any, Any]:
+        visit = data[self.visit]
+        answer: dict[str, Any] = {"end": True, "length": 0, "wait": 0, "seq": now()}
+        try:
+            params = self.panel.read_params(data)
+            answer |= handlers.pace(data[self.length], data[self.speed])
+            stops = [line for line in (data[self.stops] or "").split("\n") if line]
+            count = int(event._data.get("count", 0))
+            session = visit.session
+            session = handlers.tick(self.lm(visit), session, params, visit.t, count, stops)
+        except ValueError as error:
+            gr.Warning(str(error))
+            return {self.runner: answer}
+        answer["end"] = bool(session.trace.stop)
+        found = self.draw(replace(visit, session=session), params)
+        return {**found, self.runner: answer}
