@@ -220,9 +220,7 @@ class Vocabulary:
         """Return how many trailing ids belong to a UTF-8 character that isn't whole yet."""
         sizes, tail = [], b""
         for token_id in reversed(ids):
-            if (
-                len(tail) >= 4 or int(token_id) in self._literal
-            ):  # a special token ends any character
+            if len(tail) >= 4:
                 break
             data = self.bytes_of(token_id)
             sizes.append(len(data))

@@ -49,11 +49,14 @@ def test_a_certain_token_has_no_entropy():
 
 def test_ledger_adds_up():
     # top-k 3 takes 1/8; of what is left (4/7, 2/7, 1/7) top-p 0.8 takes the last, 1/7 of 7/8.
-    rows = explain.ledger(shape(DYADIC, SamplingParams(top_k=3, top_p=0.8, dialect="llama.cpp")))
-    assert [(r.name, r.kept) for r in rows] == [("model", 4), ("top_k", 3), ("top_p", 2)]
-    assert [r.share for r in rows] == pytest.approx([0, 1 / 8, 1 / 7])
-    assert [r.removed for r in rows] == pytest.approx([0, 1 / 8, 1 / 8])
-    assert rows[-1].entropy == pytest.approx(np.log(3) - 2 / 3 * LN2)
+    # Of those 3/4, in shares of 2/3 and 1/3, min-p 0.6 takes the second.
+    params = SamplingParams(top_k=3, top_p=0.8, min_p=0.6, dialect="llama.cpp")
+    rows = explain.ledger(shape(DYADIC, params))
+    names = [(r.name, r.kept) for r in rows]
+    assert names == [("model", 4), ("top_k", 3), ("top_p", 2), ("min_p", 1)]
+    assert [r.share for r in rows] == pytest.approx([0, 1 / 8, 1 / 7, 1 / 3])
+    assert [r.removed for r in rows] == pytest.approx([0, 1 / 8, 1 / 8, 1 / 4])
+    assert rows[2].entropy == pytest.approx(np.log(3) - 2 / 3 * LN2)
 
 
 def test_what_if_reads_the_same_dice_under_other_settings():
@@ -76,6 +79,12 @@ def test_flips_of_two_tokens_are_where_algebra_says():
     assert found["top_k"] == ((1, 0, False),)
     assert found["min_p"] == ((pytest.approx(1 / 3, abs=1e-5), 0, True),)
     assert found["temperature"] == ((pytest.approx(np.log(3) / np.log(4), abs=1e-5), 0, False),)
+
+
+def test_dice_that_meet_a_sum_exactly_draw_the_next_token():
+    assert drawn(DYADIC, SamplingParams(), 0.5) == 1
+    found = explain.flip_points(DYADIC, SamplingParams(), 0.5, field="top_k")
+    assert found == ((2, 0, False),)  # 2/3 of two tokens
 
 
 def test_flip_limits_and_refusals():

@@ -155,6 +155,7 @@ def test_unknown_kinds_and_ids_are_refused():
 def test_pending_counts_ids_not_bytes():
     letters = {b: c for c, b in byte_alphabet().items()}
     pieces = [b"a", b"\xf0\x9f", b"\x98", b"\x83", b" \xe6\x97", b"\xff", b"\xc3\xa9\xc3", b"<x>"]
+    pieces += [b"\xf0", b"\x9f", b""]
     strings = ["".join(letters[b] for b in piece) for piece in pieces]
     vocabulary = Vocabulary(strings, special_ids=[7])
     cases = {
@@ -171,6 +172,9 @@ def test_pending_counts_ids_not_bytes():
         (2, 3): 0,
         (1, 7): 0,
         (7, 1): 1,
+        (8, 9, 2): 3,
+        (0, 8, 10, 9, 2): 4,
+        (8, 9, 2, 3): 0,
     }
     assert {ids: vocabulary.pending(ids) for ids in cases} == cases
     assert vocabulary.text((0, 1, 2)) == "a"
