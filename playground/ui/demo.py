@@ -17,6 +17,7 @@ from playground.records import SamplingParams
 from playground.session import Prompt, Session, from_state, replay
 from playground.ui.beam import BeamTab
 from playground.ui.components import Toolbar
+from playground.ui.contrastive import ContrastTab
 from playground.ui.controls import START
 from playground.ui.events import MODEL, QUICK, Visit, polite, show_tab
 from playground.ui.language import Labels
@@ -45,10 +46,13 @@ def build_demo(library: Library | None = None, allow_any: bool = True) -> gr.Blo
                 tab = SampleTab(library, panel, labels, toolbar)
             with labels.add(gr.Tab(id="beam"), "beam.tab") as beam:
                 BeamTab(library, panel, labels, toolbar, tab, beam)
+            with labels.add(gr.Tab(id="contrast"), "contrast.tab") as contrast:
+                ContrastTab(library, panel, labels, toolbar, tab, contrast)
             with labels.add(gr.Tab(id="speculate"), "speculate.tab") as speculate:
                 SpeculateTab(library, panel, labels, toolbar, tab, speculate)
             sample.select(None, js=show_tab("sample"), **QUICK)
             beam.select(None, js=show_tab("beam"), **QUICK)
+            contrast.select(None, js=show_tab("contrast"), **QUICK)
             speculate.select(None, js=show_tab("speculate"), **QUICK)
         language = gr.Textbox("en", visible="hidden", elem_id="dp-language")
         Frame(library, panel, tab, labels, language, allow_any).wire(demo, toolbar)
