@@ -124,13 +124,13 @@ def dice(
 ) -> go.Figure:
     """Return u on the cumulative curve of the surviving tokens, likeliest first.
 
-    ``u`` is the view's own by default; None there means greedy. ``flips`` (of explain.flips) say in
+    ``u`` is for views without one of their own; None means greedy. ``flips`` (of explain.flips) say in
     the subtitle at which settings the same dice draw another token; ``label`` names those.
     Roles: cdf, tail, u, interval, hit, text. Curve and labels never meet: a label stands right of
     its riser, under the tread, where a rising curve can't be.
     """
     drawn = view["drawn"]
-    u = view.get("u") if u is None else u
+    u = view.get("u", u)  # the view knows when it is greedy
     steps = view["cdf"]
     n = len(steps)
     place = _place(steps, drawn)

@@ -57,13 +57,7 @@ def draw_screen(
     u = None if params.temperature == 0 else dice  # greedy has no use for them
     token = None if taken is None else taken.token_id
     seen = view(logits, stages, params, u, token, lm.label)
-    flips = {}
-    if u is not None:
-        found = explain.flips(logits, params, u, session.ids, length)
-        flips = {
-            name: [(flip.value, flip.token_id, flip.value > getattr(params, name)) for flip in some]
-            for name, some in found.items()
-        }
+    flips = {} if u is None else explain.flips(logits, params, u, session.ids, length)
     numbers = explain.figures(stages)
     return {
         **shared,
