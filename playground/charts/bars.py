@@ -102,6 +102,7 @@ def bars(
     taken = [row for row in marked("taken") if row not in drawn]
     ends = [max(at(row.tip, row) or 0, s or 0, low) for row, s in zip(lines, shares, strict=True)]
     y = [row.key for row in lines]
+    ink = theme.LIGHT["ink"]
     fills = [theme.LIGHT["accent"]] * len(listed) + [theme.LIGHT["ramp2"]]
     ids = [row.id for row in lines]
     texts = [_bar_text(row, row in drawn, row in taken, t) for row in listed]
@@ -133,15 +134,10 @@ def bars(
         points("drawn", [max(row.tip, low) for row in drawn], [row.key for row in drawn])
         | dict(marker=theme.drawn()),
         points("taken", [max(row.tip, low) for row in taken], [row.key for row in taken])
-        | dict(marker=theme.drawn() | dict(symbol="diamond-open", color=theme.LIGHT["ink"])),
+        | dict(marker=theme.drawn() | dict(symbol="diamond-open", color=ink)),
         points("draws", [at(s, row) for s, row in zip(shares, lines, strict=True)], y)
         | dict(
-            marker=dict(
-                symbol="line-ns-open",
-                size=13,
-                color=theme.LIGHT["ink"],
-                line=dict(width=2, color=theme.LIGHT["ink"]),
-            )
+            marker=dict(symbol="line-ns-open", size=13, color=ink, line=dict(width=2, color=ink))
         ),
     ]
     keys = [row.key for row in rows] + [_OUTSIDE, _REST]

@@ -124,8 +124,8 @@ def dice(
 ) -> go.Figure:
     """Return u on the cumulative curve of the surviving tokens, likeliest first.
 
-    ``u`` is for views without one of their own; None means greedy. ``flips`` (of explain.flips) say in
-    the subtitle at which settings the same dice draw another token; ``label`` names those.
+    ``u`` is for views without one of their own; None means greedy. ``flips`` (of explain.flips) say
+    in the subtitle at which settings the same dice draw another token; ``label`` names those.
     Roles: cdf, tail, u, interval, hit, text. Curve and labels never meet: a label stands right of
     its riser, under the tread, where a rising curve can't be.
     """
