@@ -68,7 +68,7 @@ LENGTH = Number("length", "contrast.run_length", 1, MAX_RUN, 20, 1, True)
 class Preset:
     """A prompt with settings under which something is to be seen with the default model.
 
-    ``length``: after how many tokens. ``layer`` is a part of the depth, so that it fits any model.
+    ``length``: how many tokens a run makes then.
     """
 
     name: str
@@ -85,7 +85,8 @@ OVEN = "The chef opened the oven and took out a"
 UNICORNS = "In a shocking finding, scientists discovered a herd of unicorns living in"
 PRESETS = (
     Preset("oven", "contrast.preset_specific", OVEN),
-    Preset("learn", "contrast.preset_loop", "The best way to learn is"),
+    Preset("king", "contrast.preset_loop", "The king said to the queen:", EXIT, length=40),
+    Preset("learn", "contrast.preset_learn", "The best way to learn is"),
     Preset("unicorns", "contrast.preset_place", UNICORNS),
     Preset("absurd", "contrast.preset_absurd", OVEN, plausibility=0.0, length=8),
 )
@@ -152,7 +153,7 @@ class ContrastControls:
     @property
     def outputs(self) -> list[Any]:
         """Every part that a model, a preset or a language changes."""
-        return [self.preset, self.about, *self.settings, *self.makers]
+        return [self.preset, self.about, self.length, *self.settings, *self.makers]
 
     def choice(self, data: Mapping[Any, Any], lm: LanguageModel, t: Translate) -> Choice:
         """Return the amateur that is shown, or the first that works with the model."""
@@ -227,6 +228,7 @@ class ContrastControls:
             self.temperature: 1.0,
             self.form: "difference",
             self.choose: SCORE,
+            self.length: preset.length,
         }
 
 
