@@ -3,33 +3,39 @@
 //
 // In:  props.value {"end": bool, "length": tokens per run, "wait": ms between tokens, "seq": n}, the
 //      answer to a tick. Out: the event "tick". dp.run.start(), dp.run.stop(), dp.run.on; while it
-//      runs, body has the class dp-running.
+//      runs, body has the class dp-running. A runner with an elem_id is dp.runs[elem_id] instead, and
+//      its class is dp-running-<elem_id>.
 (() => {
   if (!window.dp || dp.runner) return;
+  dp.runs = {};
   dp.runner = ({ element, props, watch, send }) => {
+    const name = props.name || "";
+    const mark = "dp-running" + (name && "-" + name);
     let timer = 0;
     let count = 0;
     let asked = 0;
     const set = (on) => {
-      dp.run.on = on;
-      document.body.classList.toggle("dp-running", on);
+      run.on = on;
+      document.body.classList.toggle(mark, on);
       clearTimeout(timer);
     };
     const tick = () => {
-      if (!dp.run.on) return;
+      if (!run.on) return;
       if (!element.isConnected) { set(false); return; }
       asked = performance.now();
       send({ count });
     };
-    dp.run = {
+    const run = {
       on: false,
-      start: () => { if (dp.run.on) return; count = 0; set(true); tick(); },
+      start: () => { if (run.on) return; count = 0; set(true); tick(); },
       stop: () => set(false),
     };
+    dp.runs[name] = run;
+    if (!name) dp.run = run;
     const state = { seq: null };
     watch("value", () => {
       const value = dp.parse(props.value);
-      if (!value || !dp.newer(state, value.seq) || !dp.run.on) return;
+      if (!value || !dp.newer(state, value.seq) || !run.on) return;
       count += 1;
       if (value.end || count >= value.length) { set(false); return; }
       // After the paint of this answer, or a slow machine would fall behind its own run.

@@ -59,10 +59,14 @@ class PlotlyChart(gr.HTML):
         super().__init__(
             value,
             html_template=_CHART,
-            js_on_load=_script("chart", "clicked"),
+            js_on_load=_script(
+                "chart",
+                "clicked",
+                own=_own(options, height=height, lines=subtitle_lines, empty=empty),
+            ),
             head=_head("page", "chart", plotly=True),
             apply_default_css=False,
-            **_props(options, height=height, lines=subtitle_lines, empty=empty),
+            **_props(options),
         )
 
     def postprocess(self, value: Any) -> str | None:
@@ -89,10 +93,10 @@ class TokenStrip(gr.HTML):
         super().__init__(
             value,
             html_template=_STRIP,
-            js_on_load=_script("strip", "pick"),
+            js_on_load=_script("strip", "pick", own=_own(options, lines=lines, empty=empty)),
             head=_head("page", "strip"),
             apply_default_css=False,
-            **_props(options, lines=lines, empty=empty),
+            **_props(options),
         )
 
     def postprocess(self, value: Any) -> str | None:
@@ -289,14 +293,26 @@ _TOOLS = """<div class="dp-tools">
 <button type="button" data-tool="help"><span aria-hidden="true">?</span></button></div>"""
 
 
-def _script(part: str, *events: str, named: bool = False) -> str:
-    """Return the start script: it must quote each event's name, by which Gradio knows it."""
+def _script(
+    part: str, *events: str, named: bool = False, own: Mapping[str, Any] | None = None
+) -> str:
+    """Return the start script: it must quote each event's name, by which Gradio knows it.
+
+    ``own`` are settings that never change. They are read as ``props``, yet stand in the script:
+    where an event leaves out a component whose tab was never opened, Gradio forgets its props.
+    """
     if named:
         send = ", ".join(f'{event}: (data) => trigger("{event}", data)' for event in events)
         send = f"{{{send}}}"
     else:
         send = f'(data) => trigger("{events[0]}", data)' if events else "null"
-    return f"dp.{part}({{element, props, watch, server, send: {send}}});"
+    if own is None:
+        return f"dp.{part}({{element, props, watch, server, send: {send}}});"
+    live = "new Proxy(props, {get: (from, key) => (key in own ? own[key] : from[key])})"
+    start = f"dp.{part}({{element, props: {live}, watch, server, send: {send}}});"
+    # Keys without quotes: Gradio takes any quoted word in this script for the name of an event.
+    settings = ", ".join(f"{key}: {json.dumps(value)}" for key, value in own.items())
+    return f"const own = {{{settings}}}; {start}"
 
 
 @cache
@@ -310,15 +326,14 @@ def _head(*scripts: str, plotly: bool = False) -> str:
     )
 
 
-def _props(options: dict[str, Any], **props: Any) -> dict[str, Any]:
-    """Add what the scripts read as ``props``; ``name`` is the key in dp.charts and dp.strips."""
-    return {
-        "container": False,
-        "padding": False,
-        **options,
-        **props,
-        "name": options.get("elem_id"),
-    }
+def _props(options: dict[str, Any]) -> dict[str, Any]:
+    """Return Gradio's options of a part: without a box."""
+    return {"container": False, "padding": False, **options}
+
+
+def _own(options: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
+    """Return the settings that a script reads; ``name`` is the key in dp.charts and dp.strips."""
+    return {**settings, "name": options.get("elem_id")}
 
 
 def _classes(options: Mapping[str, Any]) -> list[str]:

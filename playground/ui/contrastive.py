@@ -118,9 +118,10 @@ class ContrastTab:
     def _wire(self) -> None:
         view = self.view
 
-        def on(trigger: Any, move: Move, within: bool = False, **more: Any) -> None:
+        def on(triggers: list[Any], move: Move, within: bool = False, **more: Any) -> None:
             """``within``: the move is one inside the texts shown, so not made on new ones."""
-            trigger(self._move(move, within), self.inputs, self.outputs, **MODEL, **more)
+            for trigger in triggers:
+                trigger(self._move(move, within), self.inputs, self.outputs, **MODEL, **more)
 
         def go(lm: Any, amateur: Any, c: Contest, params: Any, sampling: Any, t: Any, _: Any):
             return moves.forward(lm, amateur, c, params, sampling, t)
@@ -146,15 +147,12 @@ class ContrastTab:
         def anew(lm: Any, amateur: Any, c: Contest, *_: Any) -> Contest:
             return moves.start(c.setup)
 
-        on(view.step.click, go, trigger_mode="once")
-        on(view.keys.step, go, trigger_mode="once")
-        for chart in (view.plane, view.bars):
-            on(chart.clicked, take, within=True, trigger_mode="once")
-        on(view.keys.digit, digit, within=True, trigger_mode="once")
-        on(view.back.click, back, within=True)
-        on(view.keys.back, back, within=True)
-        on(view.strip.pick, pick, within=True)
-        on(view.reset.click, anew)
+        on([view.step.click, view.keys.step], go, trigger_mode="once")
+        on([view.plane.clicked, view.bars.clicked], take, within=True, trigger_mode="once")
+        on([view.keys.digit], digit, within=True, trigger_mode="once")
+        on([view.back.click, view.keys.back], back, within=True)
+        on([view.strip.pick], pick, within=True)
+        on([view.reset.click], anew)
         once: dict[str, Any] = {"trigger_mode": "once", **MODEL}
         running = view.run.click(self._run, self.inputs, self.outputs, **once)
         view.stop.click(
@@ -167,21 +165,18 @@ class ContrastTab:
         last: dict[str, Any] = {"trigger_mode": "always_last", **QUICK}
         shown = [*self.outputs, *c.outputs]
         lines = [part for part in self.outputs if part is not self.contest]
-        for part in c.settings:
-            part.input(self._settle, self.inputs, lines, **last)
+        # One event for many triggers: each event is a part of the page that every visitor loads.
+        sliders = [part.input for part in c.settings]
         for part in p.controls.parts.values():
-            trigger = next(
-                getattr(part, n) for n in ("release", "blur", "input") if hasattr(part, n)
-            )
-            trigger(self._settle, self.inputs, lines, **last)
+            names = (name for name in ("release", "blur", "input") if hasattr(part, name))
+            sliders.append(getattr(part, next(names)))
+        gr.on(sliders, self._settle, self.inputs, lines, **last)
         p.preset.input(self._settle, {*self.inputs, p.preset}, lines, **last)
-        prompted = [p.prompt.submit, p.prompt.blur, p.system.blur, p.turns.blur]
-        prompted += [p.chat.input, p.bos.input, p.special.input, p.model_line.change]
-        prompted += [c.kind.input, c.sees.input, c.context.release, c.layer.release]
-        for trigger in prompted:
-            trigger(self._refresh, self.inputs, shown, **MODEL)
+        changed = [p.prompt.submit, p.prompt.blur, p.system.blur, p.turns.blur]
+        changed += [p.chat.input, p.bos.input, p.special.input, p.model_line.change]
+        changed += [c.kind.input, c.sees.input, c.context.release, c.layer.release, tab.select]
+        gr.on(changed, self._refresh, self.inputs, shown, **MODEL)
         p.examples.input(self._refresh, {*self.inputs, p.examples}, shown, **MODEL)
-        tab.select(self._refresh, self.inputs, shown, **MODEL)
         toolbar.language(self._speak, self.inputs, shown, **MODEL)
         both = [*shown, *self.sample.outputs, *p.prompt_parts]
         c.preset.input(self._preset, self.inputs, both, **MODEL)

@@ -1,7 +1,8 @@
 """Runner: runs step by step from the page, so that Stop stops and nobody is flooded.
 
 Takes no room. Value: {"end": bool, "length": tokens per run, "wait": ms between tokens}, the answer
-to a tick; event ``tick`` asks for the next step. ``START`` and ``STOP`` are scripts for buttons.
+to a tick; event ``tick`` asks for the next step. ``START`` and ``STOP`` are scripts for the buttons
+of the runner without an elem_id; others are dp.runs[elem_id].
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from playground.ui.components import _head, _json, _props, _script
+from playground.ui.components import _head, _json, _own, _props, _script
 
 START = "() => { dp.run.start(); }"
 STOP = "() => { dp.run.stop(); }"
@@ -24,7 +25,7 @@ class Runner(gr.HTML):
         super().__init__(
             None,
             html_template='<span class="dp-runner"></span>',
-            js_on_load=_script("runner", "tick"),
+            js_on_load=_script("runner", "tick", own=_own(options)),
             head=_head("page", "run"),
             apply_default_css=False,
             **_props(options | {"elem_classes": ["dp-nothing"]}),

@@ -8,7 +8,7 @@ changed, it starts anew and says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,14 +28,13 @@ from playground.ui.panel import Panel
 from playground.ui.speculative_controls import SpeculateControls, preset_of, usable
 from playground.ui.speculative_drafts import EXIT, Drafts, default_layer
 from playground.ui.speculative_moves import Setup, Speculation
-from playground.ui.speculative_view import SpeculateView
+from playground.ui.speculative_view import RUNNER, SpeculateView
 from playground.words import LANGUAGES, Translate, translator
 
-SPEED = 3.0  # rounds a second at most, so that the eye can follow
-# Space runs or stops: whichever of the two buttons is to be seen is pressed.
-_PRESS_RUN = """() => { const seen = (id) => { const b = document.getElementById(id);
-  return b && b.offsetParent ? b : null; };
-  (seen("dp-spec-stop") || seen("dp-spec-run"))?.click(); }"""
+WAIT = 400  # ms between two rounds of a run at least, so that the eye can follow
+_START = f'() => {{ dp.runs["{RUNNER}"].start(); }}'
+_STOP = f'() => {{ dp.runs["{RUNNER}"].stop(); }}'
+_TOGGLE = f'() => {{ const r = dp.runs["{RUNNER}"]; r.on ? r.stop() : r.start(); }}'
 
 Move = Callable[[LanguageModel, Draft, Speculation, Translate, Any], Speculation]
 
@@ -65,7 +64,6 @@ class SpeculateTab(SpeculateView):
             self.size,
         }
         self.outputs = [self.run_state, *self.parts.values(), self.rule, self.status]
-        self.outputs += [self.run, self.stop]
         self._wire(toolbar, tab)
 
     # What every handler shares
@@ -182,11 +180,11 @@ class SpeculateTab(SpeculateView):
         on(self.rounds.pick, pick, settings=False)
         on(self.strip.pick, pick_token, settings=False)
         self._wire_controls(toolbar, tab)
-        running = self.run.click(self._run, self.inputs, self.outputs, trigger_mode="once", **MODEL)
-        self.stop.click(
-            lambda: self._buttons(False), None, [self.run, self.stop], cancels=[running], **QUICK
-        )
-        self.keys.run(None, js=_PRESS_RUN, **QUICK)
+        on_tick = {"trigger_mode": "multiple", **MODEL}
+        self.runner.tick(self._tick, self.inputs, [*self.outputs, self.runner], **on_tick)
+        self.run.click(None, js=_START, **QUICK)
+        self.stop.click(None, js=_STOP, **QUICK)
+        self.keys.run(None, js=_TOGGLE, **QUICK)
 
     def _wire_controls(self, toolbar: Any, tab: Any) -> None:
         p, c = self.panel, self.controls
@@ -204,6 +202,7 @@ class SpeculateTab(SpeculateView):
         labbed = [self.size, *(self.parts[name] for name in lab.PARTS), self.rule]
         self.lab_rules.pick(self._lab, self.inputs, labbed, **MODEL)
         self.size.input(self._lab, self.inputs, labbed, **MODEL)
+        self.stop.click(self._lab, self.inputs, labbed, **MODEL)  # a run leaves the lab out
         c.preset.input(
             self._preset,
             self.inputs,
@@ -213,33 +212,27 @@ class SpeculateTab(SpeculateView):
 
     # Handlers that are more than a move
 
-    def _buttons(self, running: bool) -> dict[Any, Any]:
-        return {self.run: gr.update(visible=not running), self.stop: gr.update(visible=running)}
-
     @property
-    def _run(self) -> Callable[..., Any]:
+    def _tick(self) -> Callable[..., Any]:
         @polite
-        def run_on(data: Mapping[Any, Any]) -> Iterator[dict[Any, Any]]:
-            run, note = self.current(data)
-            visit = data[self.sample.visit]
-            lm, t = self.lm(visit), visit.t
-            count = self.controls.run_length(data, t)
-            if note:
-                gr.Info(note)
-            if run.stop:
-                run = moves.reset(run)
-            yield self._buttons(True)
+        def tick(data: Mapping[Any, Any], event: gr.EventData) -> dict[Any, Any]:
+            t, count = data[self.sample.visit].t, int(event._data.get("count", 0))
+            answer: dict[str, Any] = {"end": True, "length": 0, "wait": WAIT, "seq": now()}
             try:
-                draft = self.draft(lm, run.setup)
-                for further in moves.run_rounds(lm, draft, run, t, count, SPEED):
-                    run = further
-                    yield self.draw(data, run, with_lab=False)
-                yield self.draw(data, run)
+                answer["length"] = self.controls.run_length(data, t)
+                run, note = self.current(data)
+                if note:
+                    gr.Info(note)
+                lm = self.lm(data[self.sample.visit])
+                run = moves.tick(lm, self.draft(lm, run.setup), run, t, count)
             except ValueError as error:
                 gr.Warning(str(error))
-            yield self._buttons(False)
+                return {self.runner: answer}
+            answer["end"] = moves.ended(lm, run)
+            last = answer["end"] or count + 1 >= answer["length"]
+            return {**self.draw(data, run, with_lab=last), self.runner: answer}
 
-        return run_on
+        return tick
 
     @property
     def _lab(self) -> Callable[..., Any]:

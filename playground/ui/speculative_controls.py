@@ -94,7 +94,7 @@ class SpeculateControls:
             "speculate.adaptive",
             info=True,
         )
-        self.rounds = self._slider(labels, "rounds", 1, MAX_RUN, 8, "speculate.run_rounds")
+        self.rounds = self._slider(labels, "length", 1, MAX_RUN, 8, "speculate.run_rounds")
 
     def _slider(
         self, labels: Labels, name: str, low: int, high: int, value: int, word: str

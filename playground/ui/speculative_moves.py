@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +25,6 @@ from playground.engines.drafting import Draft, Law, is_proposer
 from playground.engines.sampling import context_full
 from playground.language_model import LanguageModel
 from playground.records import SamplingParams
-from playground.records.checks import number
 from playground.records.speculative import RECOVERED, Round, SpeculativeParams
 from playground.words import Translate
 
@@ -173,18 +172,21 @@ def forward(
     return pick(replace(run, laps=laps, at=run.at + 1, costs=costs))
 
 
-def run_rounds(
-    target: LanguageModel, draft: Draft, run: Speculation, t: Translate, count: int, speed: float
-) -> Iterator[Speculation]:
-    """Yield the run after each of ``count`` rounds, at most ``speed`` a second, or to its end."""
-    number("speed", speed, 0.5, 100)
-    for done in range(count):
-        if done and (run.stop or context_full(target, run.ids)):
-            return
-        began = time.monotonic()
-        run = forward(target, draft, run, t)
-        yield run
-        time.sleep(max(0.0, 1 / speed - (time.monotonic() - began)))
+def tick(
+    target: LanguageModel, draft: Draft, run: Speculation, t: Translate, count: int
+) -> Speculation:
+    """Return the run after the next round of many, ``count`` of which were made before.
+
+    A run that has ended begins again from the prompt, with the rounds that are known.
+    """
+    if count == 0 and ended(target, run):
+        run = reset(run)
+    return forward(target, draft, run, t)
+
+
+def ended(target: LanguageModel, run: Speculation) -> bool:
+    """Say whether no round can follow."""
+    return bool(run.at) and (bool(run.stop) or context_full(target, run.ids))
 
 
 def back(run: Speculation) -> Speculation:

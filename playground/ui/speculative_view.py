@@ -10,8 +10,10 @@ from playground.ui import speculative_lab as lab
 from playground.ui import speculative_screen as screen
 from playground.ui.components import Figures, Keys, PlotlyChart, Sentence, Table, TokenStrip
 from playground.ui.language import Labels
+from playground.ui.runner import Runner
 from playground.ui.speculative_rounds import Rounds
 
+RUNNER = "dp-spec-runner"
 _CAPTION = '<h3 class="dp-chart-title">${value}</h3>'
 _HINT = '<p class="dp-hint">${value}</p>'
 
@@ -26,6 +28,7 @@ class SpeculateView:
         """Create the parts here, in the present Gradio context."""
         add = labels.add
         self.keys = Keys()
+        self.runner = Runner(elem_id=RUNNER)
         self.rule = gr.State("exact")
         self.strip = TokenStrip(elem_id="dp-spec-strip")
 
@@ -39,7 +42,7 @@ class SpeculateView:
             self.step = button("step", "page.step", variant="primary")
             self.back = button("back", "page.back")
             self.run = button("run", "page.run")
-            self.stop = button("stop", "page.stop", visible=False, variant="stop")
+            self.stop = button("stop", "page.stop", variant="stop")
             self.reset = button("reset", "page.reset")
             self.status = add(gr.HTML(html_template=_HINT), "speculate.hint", prop="value")
         with gr.Row(elem_classes="dp-main-grid"):

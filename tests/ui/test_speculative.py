@@ -153,16 +153,19 @@ def test_the_state_holds_ids_and_small_numbers_only(lm):
     assert len(pickle.dumps(found)) < 30_000
 
 
-def test_a_run_makes_its_rounds_and_ends_with_the_text(lm):
+def test_a_run_ends_with_the_text_and_can_begin_again(lm):
     draft, found = run(lm, rounds=0)
-    runs = list(moves.run_rounds(lm, draft, found, T, 5, 100))
-    assert [r.at for r in runs] == [1, 2, 3, 4, 5]
+    for count in range(5):
+        assert not moves.ended(lm, found)
+        found = moves.tick(lm, draft, found, T, count)
+    assert found.at == 5
     lm.eos_ids = tuple(range(96))
-    ended = list(moves.run_rounds(lm, draft, found, T, 5, 100))
-    assert len(ended) == 1 and ended[-1].stop == "eos"
+    short = moves.tick(lm, draft, Speculation(found.setup), T, 0)
+    assert short.stop == "eos" and moves.ended(lm, short)
     with pytest.raises(ValueError, match="The text ended"):
-        moves.forward(lm, draft, ended[-1], T)
-    assert "The text ends here." in draw_all(lm, draft, ended[-1])["sentence"][-1]
+        moves.tick(lm, draft, short, T, 1)
+    assert moves.tick(lm, draft, short, T, 0) == short  # from the prompt again
+    assert "The text ends here." in draw_all(lm, draft, short)["sentence"][-1]
 
 
 def test_a_restart_keeps_only_what_the_same_models_cost(lm):
@@ -203,8 +206,6 @@ def test_bad_input_is_answered_in_words(lm):
     while not nearly.stop:
         nearly, count = moves.forward(lm, draft, nearly, T), count + 1
     assert len(nearly.ids) <= 128 and count <= 2
-    with pytest.raises(ValueError, match="speed must"):
-        next(moves.run_rounds(lm, draft, found, T, 3, 0))
 
 
 class Fixed(SpeculateControls):
