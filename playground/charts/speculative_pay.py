@@ -125,7 +125,8 @@ def convergence(
     texts = []
     if sizes:
         last = math.log10(max(low, noise[-1]))
-        spots = [(last, t("speculate.converge_noise"), "muted")]
+        # Where only one token is left, chance has no say and draws no line.
+        spots = [(last, t("speculate.converge_noise"), "muted")] if noise[-1] > 0 else []
         if biased:
             spots.append((math.log10(damage), t("speculate.converge_damage"), "attention_text"))
         gap = 0.16 * max(1, -math.log10(low)) / 2

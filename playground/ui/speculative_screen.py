@@ -16,7 +16,7 @@ from playground.charts import speculative as charts
 from playground.charts import speculative_pay as pay
 from playground.dice import descending
 from playground.engines.drafting import Draft
-from playground.format import amount_text, count_text, figure_text
+from playground.format import amount_text, count_text, figure_text, setting_text
 from playground.language_model import LanguageModel
 from playground.records.speculative import Round
 from playground.ui import speculative_lab as lab
@@ -208,7 +208,7 @@ def rows(found: Figures, run: Speculation, t: Translate) -> list[dict[str, Any]]
         (text(found.per_round), "speculate.figure_round", None),
         (text(found.formula), "speculate.figure_formula", None),
         (text(found.exact), "speculate.figure_exact", None),
-        (text(found.cost), "speculate.figure_cost", None),
+        (text(found.cost, cost_text), "speculate.figure_cost", None),
         (times(found.predicted), "speculate.figure_predicted", tone(found.predicted)),
         (times(found.measured), "speculate.figure_measured", tone(found.measured)),
         (best or "–", "speculate.figure_best", None),
@@ -217,6 +217,11 @@ def rows(found: Figures, run: Speculation, t: Translate) -> list[dict[str, Any]]
         {"value": value, "label": t(key), "title": t(f"{key}_info", **fields), "tone": color}
         for value, key, color in lines
     ]
+
+
+def cost_text(ratio: float) -> str:
+    """Return a ratio of seconds; a lookup's is tiny beside a forward, and stays short."""
+    return amount_text(ratio) if ratio >= 0.01 else setting_text(ratio, 2)
 
 
 def view_of(seen: Position, label: Label) -> dict[str, Any]:

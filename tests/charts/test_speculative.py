@@ -228,6 +228,8 @@ def test_a_biased_rule_has_a_floor_and_a_lossless_one_has_none():
     assert list(biased["damage"]["y"]) == [0.17, 0.17]
     exact = traces(pay.convergence((10, 1000), (0.3, 0.02), (0.2, 0.02), t=T, damage=1e-17))
     assert not list(exact["damage"]["y"])
+    sure = traces(pay.convergence((10, 1000), (0.0, 0.0), (0.0, 0.0), t=T))
+    assert not list(sure["text"]["text"])  # no line, no name
     rows = [{"id": 3, "label": "x", "target": 0.5, "emitted": 0.7, "share": 0.69}]
     figure = pay.emitted(rows, t=T, damage=0.2)
     assert title(figure) == "Emitted law ≠ target: TV 0.200"

@@ -303,6 +303,7 @@ def test_every_figure_by_hand():
     assert "6 of 8 tested tokens" in rows["accepted per tested token"]["title"]
     assert rows["accepted per drafted token"]["value"] == "0.500"
     assert rows["predicted speed against plain"]["tone"] == "accepted"
+    assert [screen.cost_text(x) for x in (0.25, 1.234, 3.78e-5)] == ["0.250", "1.23", "3.8e-5"]
 
 
 def test_nothing_is_claimed_that_was_not_measured():
