@@ -33,8 +33,7 @@ def race(
 ) -> go.Figure | None:
     """Return the newest step's race, None where there is no step.
 
-    Roles: kept, finished, pruned (bars with hover and the node in customdata), beams (names at the
-    bars' starts), sums, cut, cutname.
+    Roles: kept, finished, pruned (bars with hover and the node in customdata), sums, cut, cutname.
     """
     if not result.steps:
         return None
@@ -70,16 +69,6 @@ def race(
         for fate, fill in fills.items()
     ]
     small = dict(family=theme.MONO, size=theme.SIZES["small"])
-    names = ["" if c.parent == ROOT else t("beam.race_beam", beam=c.beam + 1) for c in rows]
-    data.append(
-        points("beams", [0] * len(rows), keys, "text")
-        | dict(
-            xaxis="x2",
-            text=[f"{name}{_NBSP * (CELLS + 3)}" if name else "" for name in names],
-            textposition="middle left",
-            textfont=small | dict(color=theme.LIGHT["muted"]),
-        )
-    )
     data.append(
         points("sums", [1] * len(rows), keys, "text")
         | dict(
@@ -95,9 +84,11 @@ def race(
     data += _cuts(rows, step, result, t)
     count = max(len(rows), least)
     labels = [theme.shorten(label(c.token_id), CELLS) for c in rows]
+    beams = ["" if c.parent == ROOT else t("beam.race_beam", beam=c.beam + 1) for c in rows]
     room = [high - spread * 1.04, high + spread * 0.03]
     axis = theme.category_axis(keys, labels, reverse=True) | dict(range=[count - 0.5, -0.5])
     axis["tickfont"] = axis["tickfont"] | dict(size=theme.SIZES["small"])
+    axis["ticktext"] = [_named(*pair) for pair in zip(beams, axis["ticktext"], labels, strict=True)]
     layout = theme.base_layout(
         t("beam.race_title", step=count_text(step.index + 1)),
         t("beam.race_subtitle_drawn" if result.params.draws else "beam.race_subtitle"),
@@ -131,6 +122,13 @@ def listed(step: BeamStep, least: int) -> list[Candidate]:
     shown = {c.node for c in pruned[:room]}
     rows = [c for c in step.candidates if c.fate != PRUNED or c.node in shown]
     return sorted(rows, key=lambda c: (c.group, -c.sum))
+
+
+def _named(beam: str, text: str, label: str) -> str:
+    """Return a line's name: its beam, quietly, and the token (``text``: the label escaped)."""
+    gap = _NBSP * (CELLS + 2 - theme.width(label))
+    quiet = f'<span style="opacity:0.7">{theme.escape(beam)}</span>'
+    return f"{quiet}<span>{gap}{text}</span>" if beam else text
 
 
 def _cuts(

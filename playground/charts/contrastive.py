@@ -158,7 +158,8 @@ def _names(step: ContrastiveStep, taken: int | None, t: Translate) -> _Names:
 def _low(values: np.ndarray) -> float:
     finite = values[values > -np.inf]
     least = float(finite.min()) if len(finite) else 0.0
-    return max(LOWEST, min(-5.0, 5.0 * math.floor(least / 5.0)))
+    # A little more room than a round number: else both axes' last ticks meet in the corner.
+    return 1.05 * max(LOWEST, min(-5.0, 5.0 * math.floor(least / 5.0)))
 
 
 def _place(step: ContrastiveStep, i: int, box: _Box) -> Point:

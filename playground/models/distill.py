@@ -90,7 +90,8 @@ def main(argv: list[str] | None = None) -> None:
         clock = datetime.datetime.combine(
             datetime.date.today(), datetime.time.fromisoformat(args.until)
         )
-        args.end = clock.timestamp()
+        late = datetime.timedelta(days=clock < datetime.datetime.now())  # tomorrow's, then
+        args.end = (clock + late).timestamp()
     args.teacher = args.teacher or str(bring_default())
     torch.set_num_threads(args.threads)
     keep_memory()

@@ -40,7 +40,7 @@ class ContrastView:
         with gr.Row(elem_classes="dp-even-grid"):
             with gr.Column(elem_classes="dp-contrast-side"):
                 self.plane = PlotlyChart(elem_id="dp-contrast-plane", height=HEIGHT)
-                self.context = Sentence(elem_id="dp-contrast-context", elem_classes="dp-plain")
+                self.context = Sentence(elem_id="dp-contrast-seen", elem_classes="dp-plain")
             with gr.Column(elem_classes="dp-contrast-side"):
                 self.bars = PlotlyChart(elem_id="dp-contrast-bars", height=ROW * (SHOWN + 1) + 6)
                 self.sentence = Sentence(elem_id="dp-contrast-sentence")

@@ -212,8 +212,9 @@ def test_the_language_changes_every_word(page):
     page.wait_for_function(
         "document.querySelector('#dp-beam-tree .dp-chart-title').textContent.includes('第 1 步')"
     )
-    assert "排名" in page.inner_text("#dp-beam-ranking caption, .dp-beam-head h3")
-    assert "束 " in page.inner_text("#dp-beam-form") or "总和" in page.inner_text("#dp-beam-form")
+    page.wait_for_selector(".dp-beam-head h3:has-text('排名')")
+    page.wait_for_selector("#dp-beam-form label:has-text('总和')")
+    assert "贪心" in page.inner_text("#dp-beam-verdict")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
