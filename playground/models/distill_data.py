@@ -27,7 +27,7 @@ from transformers.cache_utils import Cache, DynamicLayer
 from playground.models.distill_prompts import KINDS, Prompts
 
 # (rows, tokens a row) of the shards in turn: mostly short, some long enough for a real chat.
-SHAPES = ((192, 256), (192, 256), (192, 256), (72, 640))
+SHAPES = ((448, 256), (448, 256), (448, 256), (160, 640))
 # Most rows follow the teacher's own law; some the cooler settings people use.
 TEMPERATURES, SHARES = (1.0, 0.8, 0.6), (0.65, 0.2, 0.15)
 
