@@ -57,6 +57,8 @@ _EXPORTS = {
     "ContrastiveStep": "playground.records",
     "contrast": "playground.engines.contrastive",
     "contrastive_decode": "playground.engines.contrastive",
+    "Reading": "playground.reading",
+    "read": "playground.reading",
     "amateur_of": "playground.models.views",
     "draft_of": "playground.models.views",
 }
