@@ -9,12 +9,23 @@ from __future__ import annotations
 from playground.language_model import LanguageModel
 
 
+class DifferentTokenizers(ValueError):
+    """Two models speak of different tokens: at ``index`` one has ``ours``, the other ``theirs``."""
+
+    def __init__(self, a: LanguageModel, b: LanguageModel, index: int, ours: str, theirs: str):
+        self.index, self.ours, self.theirs = index, ours, theirs
+        super().__init__(
+            f"both models must have the same tokenizer, got {tokenizer_name(a)} and "
+            f"{tokenizer_name(b)}: id {index} is {ours!r} in one and {theirs!r} in the other"
+        )
+
+
 def check_pair(a: LanguageModel, b: LanguageModel) -> int:
     """Return the width of the vocabulary that two models share: ids below it mean the same.
 
     A model may offer ``token_strings`` (its raw token strings by id). When both do, they must
-    agree on every shared id; a toy without them passes by its ``vocab_size``. Raises ValueError
-    with both names and the first difference when the tokenizers differ.
+    agree on every shared id; a toy without them passes by its ``vocab_size``. Raises
+    DifferentTokenizers, with both names and the first difference, when the tokenizers differ.
     """
     shared = min(a.vocab_size, b.vocab_size)
     if a is b:
@@ -24,10 +35,7 @@ def check_pair(a: LanguageModel, b: LanguageModel) -> int:
         return shared
     where = next(i for i in range(shared) if ours[i : i + 1] != theirs[i : i + 1])
     first, second = (strings[where] if where < len(strings) else "" for strings in (ours, theirs))
-    raise ValueError(
-        f"both models must have the same tokenizer, got {tokenizer_name(a)} and "
-        f"{tokenizer_name(b)}: id {where} is {first!r} in one and {second!r} in the other"
-    )
+    raise DifferentTokenizers(a, b, where, first, second)
 
 
 def tokenizer_name(lm: LanguageModel) -> str:

@@ -20,13 +20,14 @@ from playground.language_model import LanguageModel
 from playground.records.beam import BeamParams, Hypothesis
 from playground.ui import beam_moves as moves
 from playground.ui import beam_screen as screen
-from playground.ui.beam_controls import BUDGET, HORIZON, read
+from playground.ui.beam_controls import BUDGET, HORIZON
 from playground.ui.beam_follow import Follower
 from playground.ui.beam_moves import Search
 from playground.ui.beam_view import BeamView
 from playground.ui.events import MODEL, QUICK, Visit, now, polite, stamp
 from playground.ui.language import Labels
 from playground.ui.library import Library
+from playground.ui.numbers import read
 from playground.ui.panel import Panel
 
 # Space runs or stops: whichever of the two buttons is to be seen is pressed.

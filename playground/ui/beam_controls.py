@@ -1,7 +1,6 @@
 """The Beam tab's controls in the left panel, read back as BeamParams.
 
-Numbers are checked here, not by Gradio's sliders: a refusal names the control and its range in the
-reader's language.
+A number out of range is refused in the reader's language (``ui.numbers``).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from playground.records import SamplingParams
 from playground.records.beam import BeamParams
 from playground.ui.beam_moves import MAX_BUDGET, MAX_HORIZON
 from playground.ui.language import Labels
+from playground.ui.numbers import Number, read, slider
 from playground.words import Translate
 
 MAX_BEAMS = 16
@@ -49,56 +49,26 @@ PRESETS = (
 )
 
 
-class Slider(gr.Slider):
-    """A slider that takes what comes: ``BeamControls`` says what is wrong with it, and where."""
-
-    def preprocess(self, payload: float) -> float:
-        """Pass the value on."""
-        return payload
-
-
-@dataclass(frozen=True)
-class Number:
-    """One number: its name, word, range, start, step."""
-
-    field: str
-    word: str
-    low: float
-    high: float
-    value: float
-    step: float = 1
-
-
 PENALTY = Number("length_penalty", "beam.length_penalty", -2, 3, 1, 0.1)
 MAIN = (
-    Number("num_beams", "beam.num_beams", 1, MAX_BEAMS, 4),
-    Number("max_new_tokens", "beam.max_new_tokens", 1, MAX_STEPS, 12),
+    Number("num_beams", "beam.num_beams", 1, MAX_BEAMS, 4, whole=True),
+    Number("max_new_tokens", "beam.max_new_tokens", 1, MAX_STEPS, 12, whole=True),
     PENALTY,
 )
 GROUPS = (
-    Number("num_groups", "beam.num_groups", 1, MAX_BEAMS, 1),
+    Number("num_groups", "beam.num_groups", 1, MAX_BEAMS, 1, whole=True),
     Number("diversity_penalty", "beam.diversity_penalty", 0, 5, 0, 0.1),
 )
 FILTERS = (
     Number("repetition_penalty", "controls.repetition_penalty", 0.5, 3, 1, 0.01),
-    Number("no_repeat_ngram_size", "controls.no_repeat_ngram_size", 0, 10, 0),
+    Number("no_repeat_ngram_size", "controls.no_repeat_ngram_size", 0, 10, 0, whole=True),
     Number("temperature", "beam.temperature", 0.05, 5, 1, 0.01),
-    Number("top_k", "controls.top_k", 0, 1000, 0),
+    Number("top_k", "controls.top_k", 0, 1000, 0, whole=True),
     Number("top_p", "controls.top_p", 0, 1, 1, 0.01),
-    Number("seed", "controls.seed", 0, 2**31, 0),
+    Number("seed", "controls.seed", 0, 2**31, 0, whole=True),
 )
-HORIZON = Number("horizon", "beam.horizon", 1, MAX_HORIZON, 5)
-BUDGET = Number("budget", "beam.budget", 10, MAX_BUDGET, 400)
-WHOLE = (
-    "horizon",
-    "budget",
-    "num_beams",
-    "max_new_tokens",
-    "num_groups",
-    "no_repeat_ngram_size",
-    "top_k",
-    "seed",
-)
+HORIZON = Number("horizon", "beam.horizon", 1, MAX_HORIZON, 5, whole=True)
+BUDGET = Number("budget", "beam.budget", 10, MAX_BUDGET, 400, whole=True)
 
 
 class BeamControls:
@@ -140,16 +110,7 @@ class BeamControls:
 
     def number(self, n: Number) -> Any:
         """Create a number's slider here, in the present Gradio context."""
-        slider = Slider(
-            n.low,
-            n.high,
-            value=n.value,
-            step=n.step,
-            buttons=[],
-            elem_id=f"dp-beam-{n.field}",
-            interactive=True,
-        )
-        return self._labels.add(slider, n.word, info=True)
+        return slider(self._labels, n, f"dp-beam-{n.field}")
 
     @property
     def inputs(self) -> set[Any]:
@@ -193,18 +154,3 @@ class BeamControls:
             do_sample=do_sample,
             sampling=sampling,
         )
-
-
-def read(n: Number, value: Any, t: Translate) -> int | float:
-    """Return a number that a control shows, or refuse it with its range."""
-    name, low, high = t(n.word), f"{n.low:g}", f"{n.high:g}"
-    try:
-        value = float(value)
-    except (TypeError, ValueError):
-        value = None
-    whole = n.field in WHOLE
-    if value is None or not n.low <= value <= n.high or (whole and not value.is_integer()):
-        shown = "–" if value is None else f"{value:g}"
-        key = "beam.bad_whole" if whole else "beam.bad_number"
-        raise ValueError(t(key, name=name, low=low, high=high, value=shown))
-    return int(value) if whole else value

@@ -1,7 +1,6 @@
 """The Contrast tab's controls in the left panel, read back as an amateur and its params.
 
-Numbers are checked here, not by Gradio's sliders: a refusal names the control and its range in the
-reader's language.
+A number out of range is refused in the reader's language (``ui.numbers``).
 """
 
 from __future__ import annotations
@@ -16,44 +15,35 @@ from playground.language_model import LanguageModel
 from playground.records import SamplingParams
 from playground.records.contrastive import AMATEUR_SEES, FORMS, ContrastiveParams
 from playground.ui.components import Sentence
-from playground.ui.contrastive_amateurs import (
+from playground.ui.language import Labels
+from playground.ui.numbers import Number, Slider, read, slider
+from playground.ui.second_models import (
     CONTEXT,
     DISTILLED,
     EXIT,
-    KINDS,
-    MAX_CONTEXT,
+    OTHER,
     SHORT,
-    Amateurs,
-    Choice,
-    default_layer,
+    OtherModel,
+    Second,
+    SecondModels,
     depth_of,
 )
-from playground.ui.language import Labels
 from playground.words import Translate
 
+KINDS = (DISTILLED, SHORT, EXIT, OTHER)  # the best teacher of the idea first
+EXIT_AT = 0.75  # of the layers: what leaves there knows the words, not yet the facts
+MAX_CONTEXT = 64
 SCORE, DRAW = "score", "draw"
 MAX_RUN = 60
 KIND_WORDS = {
     DISTILLED: "contrast.kind_distilled",
     SHORT: "contrast.kind_short",
     EXIT: "contrast.kind_exit",
+    OTHER: "second.kind",
 }
 SEES_WORDS = {"all": "contrast.sees_all", "generated": "contrast.sees_generated"}
 FORM_WORDS = {"difference": "contrast.form_difference", "one_plus_beta": "contrast.form_beta"}
 CHOOSE_WORDS = {SCORE: "contrast.choose_score", DRAW: "contrast.choose_draw"}
-
-
-@dataclass(frozen=True)
-class Number:
-    """One number: its field, word, range, start, step."""
-
-    field: str
-    word: str
-    low: float
-    high: float
-    value: float
-    step: float = 1
-    whole: bool = False
 
 
 WEIGHT = Number("amateur_weight", "contrast.weight", 0, 3, 1, 0.05)
@@ -92,26 +82,21 @@ PRESETS = (
 )
 
 
-class Slider(gr.Slider):
-    """A slider that takes what comes: ``ContrastControls`` says what is wrong with it."""
-
-    def preprocess(self, payload: float) -> float:
-        """Pass the value on."""
-        return payload
-
-
 class ContrastControls:
     """The controls; the attributes are Gradio components."""
 
-    def __init__(self, labels: Labels, amateurs: Amateurs) -> None:
+    def __init__(self, labels: Labels, amateurs: SecondModels) -> None:
         self.amateurs, self._labels = amateurs, labels
         self.preset = self._add(
             gr.Dropdown([p.name for p in PRESETS], value=None, **_id("preset")),
             "contrast.preset",
         )
-        self.kind = self._add(gr.Radio(list(KINDS), value=SHORT, **_id("kind")), "contrast.kind")
+        self.kind = self._add(
+            gr.Radio(list(amateurs.kinds), value=None, **_id("kind")), "contrast.kind"
+        )
         self.context = self._slider(N)
         self.layer = self._slider(LAYER, visible=False)
+        self.other = OtherModel(labels, amateurs, "dp-contrast-other")
         self.about = Sentence(elem_id="dp-contrast-about", elem_classes="dp-plain")
         self.weight = self._slider(WEIGHT)
         self.plausibility = self._slider(PLAUSIBILITY)
@@ -132,8 +117,7 @@ class ContrastControls:
         return self._labels.add(part, word, info=True)
 
     def _slider(self, n: Number, **options: Any) -> Slider:
-        slider = Slider(n.low, n.high, n.value, step=n.step, buttons=[], **_id(n.field), **options)
-        return self._add(slider, n.word)
+        return slider(self._labels, n, f"dp-contrast-{n.field}", **options)
 
     @property
     def settings(self) -> list[Any]:
@@ -143,7 +127,7 @@ class ContrastControls:
     @property
     def makers(self) -> list[Any]:
         """What makes another amateur."""
-        return [self.kind, self.context, self.layer, self.sees]
+        return [self.kind, self.context, self.layer, self.other.part, self.sees]
 
     @property
     def inputs(self) -> set[Any]:
@@ -155,21 +139,20 @@ class ContrastControls:
         """Every part that a model, a preset or a language changes."""
         return [self.preset, self.about, self.length, *self.settings, *self.makers]
 
-    def choice(self, data: Mapping[Any, Any], lm: LanguageModel, t: Translate) -> Choice:
+    def choice(self, data: Mapping[Any, Any], lm: LanguageModel, t: Translate) -> Second:
         """Return the amateur that is shown, or the first that works with the model."""
         offered = self.amateurs.offered(lm)
         kind = data[self.kind] if data[self.kind] in offered else offered[0]
-        sees = data[self.sees]
-        if sees not in AMATEUR_SEES:
-            raise ValueError(f"amateur_sees must be one of {', '.join(AMATEUR_SEES)}, got {sees!r}")
+        if kind == OTHER:
+            return Second(kind, name=self.other.name(data))
         if kind == SHORT:
-            return Choice(kind, context=int(read(N, data[self.context], t)), sees=sees)
+            return Second(kind, read(N, data[self.context], t))
         if kind != EXIT:
-            return Choice(kind, sees=sees)
+            return Second(kind)
         layer = data[self.layer]
         if data[self.kind] != kind or not isinstance(layer, int | float) or layer > depth_of(lm):
-            layer = default_layer(lm)
-        return Choice(kind, layer=int(read(LAYER, layer, t)), sees=sees)
+            return self.amateurs.default(lm, kind)
+        return Second(kind, read(LAYER, layer, t))
 
     def params(self, data: Mapping[Any, Any], t: Translate) -> ContrastiveParams:
         """Return the params that the controls show, or refuse them in words."""
@@ -189,39 +172,44 @@ class ContrastControls:
         """Return how many tokens a run makes."""
         return int(read(LENGTH, data[self.length], t))
 
-    def show(self, lm: LanguageModel, choice: Choice, t: Translate) -> dict[Any, Any]:
+    def show(self, lm: LanguageModel, second: Second, t: Translate) -> dict[Any, Any]:
         """Return the updates that show what a model offers, and which amateur is chosen."""
         refused, depth = self.amateurs.refusals(lm), max(depth_of(lm), 1)
-        about = {
-            DISTILLED: t("contrast.about_distilled"),
-            SHORT: t("contrast.about_short", context=choice.context),
-            EXIT: t("contrast.about_exit", layer=choice.layer, depth=depth),
-        }
-        lines = [about[choice.kind]]
-        lines += [_why_not(kind, refused[kind], t) for kind in KINDS if kind in refused]
-        kinds = [(t(KIND_WORDS[k]), k) for k in KINDS if k not in refused]
+        kinds, kind = self.amateurs.kinds, second.kind
+        lines = [self._about(lm, second, depth, t)]
+        lines += [_why_not(k, refused[k], t) for k in kinds if k in refused]
+        layer = second.number if kind == EXIT else self.amateurs.default_layer(lm)
         return {
-            self.preset: gr.update(choices=[(t(p.word), p.name) for p in PRESETS]),
-            self.kind: gr.update(choices=kinds, value=choice.kind),
-            self.context: gr.update(visible=choice.kind == SHORT),
-            self.layer: gr.update(
-                maximum=depth,
-                value=choice.layer or default_layer(lm),
-                visible=choice.kind == EXIT,
+            self.preset: gr.update(
+                choices=[(t(p.word), p.name) for p in PRESETS if p.kind not in refused]
             ),
+            self.kind: gr.update(
+                choices=[(t(KIND_WORDS[k]), k) for k in kinds if k not in refused], value=kind
+            ),
+            self.context: gr.update(visible=kind == SHORT),
+            self.layer: gr.update(maximum=depth, value=layer, visible=kind == EXIT),
+            **self.other.show(kind, t),
             self.about: " ".join(lines),
             self.sees: gr.update(choices=[(t(SEES_WORDS[s]), s) for s in AMATEUR_SEES]),
             self.form: gr.update(choices=[(t(FORM_WORDS[f]), f) for f in FORMS]),
             self.choose: gr.update(choices=[(t(CHOOSE_WORDS[c]), c) for c in (SCORE, DRAW)]),
         }
 
+    def _about(self, lm: LanguageModel, second: Second, depth: int, t: Translate) -> str:
+        if second.kind == OTHER:
+            return self.amateurs.about_other(lm, second.name, t)
+        if second.kind == SHORT:
+            return t("contrast.about_short", context=second.number)
+        if second.kind == EXIT:
+            return t("contrast.about_exit", layer=second.number, depth=depth)
+        return t("contrast.about_distilled")
+
     def preset_values(self, preset: Preset, lm: LanguageModel) -> dict[Any, Any]:
         """Return what the controls show under a preset, by component."""
-        offered = self.amateurs.offered(lm)
         return {
-            self.kind: preset.kind if preset.kind in offered else offered[0],
+            self.kind: preset.kind,
             self.context: preset.context,
-            self.layer: default_layer(lm),
+            self.layer: self.amateurs.default_layer(lm),
             self.sees: "all",
             self.weight: preset.amateur_weight,
             self.plausibility: preset.plausibility,
@@ -235,16 +223,6 @@ class ContrastControls:
 def preset_of(name: Any) -> Preset | None:
     """Return a preset by name."""
     return next((p for p in PRESETS if p.name == name), None)
-
-
-def read(n: Number, value: Any, t: Translate) -> float:
-    """Return a number that a control shows, or refuse it with its range."""
-    good = isinstance(value, int | float) and not isinstance(value, bool)
-    if not good or not n.low <= value <= n.high or (n.whole and not float(value).is_integer()):
-        shown = "–" if value is None else value
-        key = "contrast.bad_whole" if n.whole else "contrast.bad_number"
-        raise ValueError(t(key, name=t(n.word), low=f"{n.low:g}", high=f"{n.high:g}", value=shown))
-    return float(value)
 
 
 def _why_not(kind: str, reason: str, t: Translate) -> str:

@@ -8,8 +8,7 @@ new; what Back took off is known and costs nothing.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,9 +20,9 @@ from playground.engines.sampling import context_full
 from playground.language_model import LanguageModel
 from playground.processors import shape
 from playground.records import SamplingParams, Step
-from playground.records.checks import integer, number
-from playground.records.contrastive import ContrastiveParams, ContrastiveStep
-from playground.ui.contrastive_amateurs import Choice
+from playground.records.checks import integer
+from playground.records.contrastive import AmateurSees, ContrastiveParams, ContrastiveStep
+from playground.ui.second_models import Second
 from playground.words import Translate
 
 MAX_TOKENS = 200
@@ -31,11 +30,12 @@ MAX_TOKENS = 200
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What the three texts share: where they begin, and who writes them."""
+    """What the three texts share: where they begin, who writes them, what the amateur sees."""
 
     prompt_ids: tuple[int, ...]
     model: str
-    amateur: Choice
+    amateur: Second
+    sees: AmateurSees = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,21 @@ def start(setup: Setup) -> Contest:
 def ended(expert: LanguageModel, contest: Contest) -> bool:
     """Say whether the contrastive text shown ends with the expert's end token."""
     return bool(contest.new_ids) and contest.new_ids[-1] in expert.eos_ids
+
+
+def over(
+    expert: LanguageModel,
+    amateur: LanguageModel,
+    contest: Contest,
+    params: ContrastiveParams,
+    t: Translate,
+) -> bool:
+    """Say whether no token can follow the text shown."""
+    try:
+        check(expert, amateur, contest, t, params)
+    except ValueError:
+        return True
+    return False
 
 
 def position(
@@ -144,22 +159,32 @@ def check(
         raise ValueError(t("page.empty" if expert.bos_id is not None else "page.empty_no_bos"))
     if ended(expert, contest):
         raise ValueError(t("contrast.has_ended"))
-    if context_full(expert, contest.ids):
-        limit = expert.context_length
-        raise ValueError(t("page.ended_context", count=len(contest.ids), limit=limit))
     seen = contrastive.amateur_ids(contest.ids, len(contest.prompt_ids), params)
-    if context_full(amateur, seen):
-        limit = amateur.context_length
-        raise ValueError(t("page.ended_context", count=len(seen), limit=limit))
+    if context_full(expert, contest.ids) or context_full(amateur, seen):
+        raise ValueError(full_text(expert, amateur, contest.ids, seen, t))
     if contest.at >= MAX_TOKENS:
         raise ValueError(t("contrast.too_many", count=MAX_TOKENS))
     check_pair(expert, amateur)
 
 
+def full_text(
+    expert: LanguageModel,
+    amateur: LanguageModel,
+    ids: Sequence[int],
+    seen: Sequence[int],
+    t: Translate,
+) -> str:
+    """Return the words for a full context: the expert's, or the amateur's with its name."""
+    if context_full(expert, ids):
+        return t("page.ended_context", count=len(ids), limit=expert.context_length)
+    limit = amateur.context_length
+    return t("contrast.amateur_full", name=amateur.name, count=len(seen), limit=limit)
+
+
 def grow(expert: LanguageModel, amateur: LanguageModel, contest: Contest) -> Contest:
     """Return the texts with the two greedy ones as long as the contrastive one, or ended."""
-    prompt, sees = contest.prompt_ids, contest.setup.amateur.sees
-    params = ContrastiveParams(amateur_sees=sees)
+    prompt = contest.prompt_ids
+    params = ContrastiveParams(amateur_sees=contest.setup.sees)
 
     def own(ids: Sequence[int]) -> tuple[int, ...]:
         return contrastive.amateur_ids(ids, len(prompt), params)
@@ -183,7 +208,7 @@ def _greedy(
     return ids
 
 
-def run(
+def tick(
     expert: LanguageModel,
     amateur: LanguageModel,
     contest: Contest,
@@ -191,20 +216,14 @@ def run(
     sampling: SamplingParams,
     t: Translate,
     count: int,
-    speed: float,
-) -> Iterator[Contest]:
-    """Yield the texts after each of ``count`` tokens, at most ``speed`` a second, or to the end."""
-    number("speed", speed, 0.5, 100)
-    for done in range(count):
-        if done:
-            try:
-                check(expert, amateur, contest, t, params)
-            except ValueError:
-                return
-        began = time.monotonic()
-        contest = forward(expert, amateur, contest, params, sampling, t)
-        yield contest
-        time.sleep(max(0.0, 1 / speed - (time.monotonic() - began)))
+) -> Contest:
+    """Return the texts after the next token of many, ``count`` of which were made before.
+
+    Texts that have ended begin again from the prompt.
+    """
+    if count == 0 and ended(expert, contest):
+        contest = start(contest.setup)
+    return forward(expert, amateur, contest, params, sampling, t)
 
 
 def look_at(contest: Contest, count: int) -> Contest:

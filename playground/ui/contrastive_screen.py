@@ -57,8 +57,7 @@ def draw_screen(
     seen = amateur_ids(contest.ids, len(contest.prompt_ids), params)
     found["context"] = {"parts": context(amateur, seen, t)}
     if context_full(expert, contest.ids) or context_full(amateur, seen):
-        full = len(contest.ids)
-        text = t("page.ended_context", count=full, limit=expert.context_length or full)
+        text = moves.full_text(expert, amateur, contest.ids, seen, t)
         return {**found, "plane": message(text), "bars": message(" "), "sentence": text}
     both = moves.position(expert, amateur, contest, params, sampling)
     drawn = sampling.temperature > 0

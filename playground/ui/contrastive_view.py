@@ -9,11 +9,13 @@ import gradio as gr
 from playground.charts.contrastive import HEIGHT
 from playground.charts.contrastive_bars import ROW, SHOWN
 from playground.ui.components import Figures, Keys, PlotlyChart, Sentence, TokenStrip
-from playground.ui.contrastive_amateurs import Amateurs
 from playground.ui.contrastive_controls import ContrastControls
 from playground.ui.language import Labels
 from playground.ui.panel import Panel
+from playground.ui.runner import Runner
+from playground.ui.second_models import SecondModels
 
+RUNNER = "dp-contrast-runner"
 _HINT = '<p class="dp-hint">${value}</p>'
 _NOTE = '<p class="dp-note">${value}</p>'
 _CAPTION = '<p class="dp-caption">${value}</p>'
@@ -24,17 +26,18 @@ class ContrastView:
     panel's slot.
     """
 
-    def __init__(self, panel: Panel, labels: Labels, amateurs: Amateurs) -> None:
+    def __init__(self, panel: Panel, labels: Labels, amateurs: SecondModels) -> None:
         with panel.slots["contrast"]:
             self.controls = ContrastControls(labels, amateurs)
         self._labels = labels
         self.keys = Keys()
+        self.runner = Runner(elem_id=RUNNER)
         self.strip = TokenStrip(elem_id="dp-contrast-strip")
         with gr.Row(elem_classes="dp-toolbar"):
             self.step = self._button("step", "page.step", variant="primary")
             self.back = self._button("back", "page.back")
             self.run = self._button("run", "page.run")
-            self.stop = self._button("stop", "page.stop", visible=False, variant="stop")
+            self.stop = self._button("stop", "page.stop", variant="stop")
             self.reset = self._button("reset", "page.reset")
             self.status = self._html(_HINT, "contrast.hint")
         with gr.Row(elem_classes="dp-even-grid"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -47,9 +46,9 @@ def build_demo(library: Library | None = None, allow_any: bool = True) -> gr.Blo
             with labels.add(gr.Tab(id="beam"), "beam.tab") as beam:
                 BeamTab(library, panel, labels, toolbar, tab, beam)
             with labels.add(gr.Tab(id="contrast"), "contrast.tab") as contrast:
-                ContrastTab(library, panel, labels, toolbar, tab, contrast)
+                ContrastTab(library, panel, labels, toolbar, tab, contrast, allow_any)
             with labels.add(gr.Tab(id="speculate"), "speculate.tab") as speculate:
-                SpeculateTab(library, panel, labels, toolbar, tab, speculate)
+                SpeculateTab(library, panel, labels, toolbar, tab, speculate, allow_any)
             sample.select(None, js=show_tab("sample"), **QUICK)
             beam.select(None, js=show_tab("beam"), **QUICK)
             contrast.select(None, js=show_tab("contrast"), **QUICK)
@@ -102,26 +101,9 @@ class Frame:
 
     def _await(self, name: str, visit: Visit) -> Iterator[dict[Any, Any]]:
         """Yield what the load says of itself until the model is here; raise what it raised."""
-        failed: list[Exception] = []
-
-        def load() -> None:
-            try:
-                self.library.get(name)
-            except Exception as error:
-                failed.append(error)
-
-        thread = threading.Thread(target=load, daemon=True)
-        thread.start()
-        thread.join(0.05)
-        told = None
-        while thread.is_alive():
-            text = visit.t("page.model_loading", text=self.library.doing)
-            if text != told:
-                told = text
-                yield {self.panel.model_line: text, self.tab.sentence: text}
-            thread.join(0.2)
-        if failed:
-            raise failed[0]
+        for told in self.library.follow(name):
+            text = visit.t("page.model_loading", text=told)
+            yield {self.panel.model_line: text, self.tab.sentence: text}
 
     @property
     def _open(self) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from playground.language_model import LanguageModel
@@ -17,9 +17,12 @@ Loader = Callable[..., LanguageModel]
 
 
 class Library:
-    """Loads models with ``loader(name, progress=...)`` and keeps the ``capacity`` latest ones."""
+    """Loads models with ``loader(name, progress=...)`` and keeps the ``capacity`` latest ones.
 
-    def __init__(self, loader: Loader, default: str = "default", capacity: int = 2) -> None:
+    Three: the default, and a pair of others (an expert with its amateur, a target with its draft).
+    """
+
+    def __init__(self, loader: Loader, default: str = "default", capacity: int = 3) -> None:
         self.default = default
         self.capacity = capacity
         self._loader = loader
@@ -54,6 +57,31 @@ class Library:
                     for old in others[: max(0, len(self._models) - self.capacity)]:
                         del self._models[old]
         return model
+
+    def follow(self, name: str) -> Iterator[str]:
+        """Load a model aside; yield what the load says of itself until the model is here.
+
+        Raises what the loader raises.
+        """
+        failed: list[Exception] = []
+
+        def load() -> None:
+            try:
+                self.get(name)
+            except Exception as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=load, daemon=True)
+        thread.start()
+        thread.join(0.05)
+        told = None
+        while thread.is_alive():
+            if self.doing != told:
+                told = self.doing
+                yield told
+            thread.join(0.2)
+        if failed:
+            raise failed[0]
 
     def loaded(self, name: str) -> LanguageModel | None:
         """Return a model if it is here already."""

@@ -150,11 +150,11 @@ class Panel:
             self.examples: gr.update(
                 choices=[(t("page.examples"), ""), *((text, text) for text in EXAMPLES)], value=""
             ),
-            self.model: gr.update(choices=[(_offer(entry, t), entry.id) for entry in CATALOGUE]),
+            self.model: gr.update(choices=[(offer(entry, t), entry.id) for entry in CATALOGUE]),
         }
 
 
-def _offer(entry: ModelEntry, t: Translate) -> str:
+def offer(entry: ModelEntry, t: Translate) -> str:
     """Return a catalogue entry in words; licence and size where it must be brought first."""
     state = model_state(entry.id).replace(" ", "_")
     if state == "here":

@@ -18,6 +18,21 @@ STOP = "() => { dp.run.stop(); }"
 TOGGLE = "() => { dp.run.on ? dp.run.stop() : dp.run.start(); }"
 
 
+def start(name: str) -> str:
+    """Return the script that starts the runner with an elem_id."""
+    return f'() => {{ dp.runs["{name}"].start(); }}'
+
+
+def stop(name: str) -> str:
+    """Return the script that stops the runner with an elem_id."""
+    return f'() => {{ dp.runs["{name}"].stop(); }}'
+
+
+def toggle(name: str) -> str:
+    """Return the script that stops the runner with an elem_id if it runs, else starts it."""
+    return f'() => {{ const r = dp.runs["{name}"]; r.on ? r.stop() : r.start(); }}'
+
+
 class Runner(gr.HTML):
     """Asks for a step after a step until the length is reached, the text ends, or Stop."""
 

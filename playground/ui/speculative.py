@@ -8,7 +8,7 @@ changed, it starts anew and says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,16 +25,14 @@ from playground.ui.events import MODEL, QUICK, Visit, now, polite, stamp
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.panel import Panel
-from playground.ui.speculative_controls import SpeculateControls, preset_of, usable
-from playground.ui.speculative_drafts import EXIT, Drafts, default_layer
+from playground.ui.runner import start, stop, toggle
+from playground.ui.second_models import EXIT, SecondModels
+from playground.ui.speculative_controls import EXIT_AT, KINDS, SpeculateControls, preset_of, usable
 from playground.ui.speculative_moves import Setup, Speculation
 from playground.ui.speculative_view import RUNNER, SpeculateView
 from playground.words import LANGUAGES, Translate, translator
 
 WAIT = 400  # ms between two rounds of a run at least, so that the eye can follow
-_START = f'() => {{ dp.runs["{RUNNER}"].start(); }}'
-_STOP = f'() => {{ dp.runs["{RUNNER}"].stop(); }}'
-_TOGGLE = f'() => {{ const r = dp.runs["{RUNNER}"]; r.on ? r.stop() : r.start(); }}'
 
 Move = Callable[[LanguageModel, Draft, Speculation, Translate, Any], Speculation]
 
@@ -43,14 +41,22 @@ class SpeculateTab(SpeculateView):
     """Builds the tab in the present Gradio context.
 
     ``sample`` is the Sample tab, whose visit (model, language) is shared and whose prompt a preset
-    changes; ``tab`` the gr.Tab that this is in.
+    changes; ``tab`` the gr.Tab that this is in; ``allow_any``: visitors may name any model as the
+    draft, not only the catalogue's.
     """
 
     def __init__(
-        self, library: Library, panel: Panel, labels: Labels, toolbar: Any, sample: Any, tab: Any
+        self,
+        library: Library,
+        panel: Panel,
+        labels: Labels,
+        toolbar: Any,
+        sample: Any,
+        tab: Any,
+        allow_any: bool = False,
     ) -> None:
         self.library, self.panel, self.sample = library, panel, sample
-        self.drafts = Drafts()
+        self.drafts = SecondModels(KINDS, EXIT_AT, library, allow_any)
         self.run_state = gr.State(Speculation())
         with panel.slots["speculate"]:
             self.controls = SpeculateControls(labels, self.drafts)
@@ -74,7 +80,7 @@ class SpeculateTab(SpeculateView):
 
     def draft(self, lm: LanguageModel, setup: Setup) -> Draft:
         """Return the draft of a run."""
-        return self.drafts.get(lm, setup.kind, setup.layer)
+        return self.drafts.get(lm, setup.draft)
 
     def draw(
         self,
@@ -109,12 +115,10 @@ class SpeculateTab(SpeculateView):
 
     def setup(self, data: Mapping[Any, Any], lm: LanguageModel, t: Translate) -> Setup:
         """Return what a run would depend on as the controls show it now."""
-        kind, layer = self.controls.choice(data, lm, t)
         return Setup(
             tuple(self.panel.read_prompt(data).encode(lm)),
             fingerprint(lm),
-            kind,
-            layer,
+            self.controls.choice(data, lm, t),
             self.controls.params(data, t),
             self.panel.read_params(data),
         )
@@ -130,6 +134,7 @@ class SpeculateTab(SpeculateView):
         if lm.context_length is not None and len(asked.prompt_ids) > lm.context_length:
             count, limit = len(asked.prompt_ids), lm.context_length
             raise ValueError(t("page.too_long", count=count, limit=limit))
+        self.drafts.get(lm, asked.draft, t)  # refuses one that can't be used
         if old is None or not run.laps:
             return moves.restart(run, asked), ""
         note = _difference(old, asked, settings)
@@ -182,9 +187,9 @@ class SpeculateTab(SpeculateView):
         self._wire_controls(toolbar, tab)
         on_tick = {"trigger_mode": "multiple", **MODEL}
         self.runner.tick(self._tick, self.inputs, [*self.outputs, self.runner], **on_tick)
-        self.run.click(None, js=_START, **QUICK)
-        self.stop.click(None, js=_STOP, **QUICK)
-        self.keys.run(None, js=_TOGGLE, **QUICK)
+        self.run.click(None, js=start(RUNNER), **QUICK)
+        self.stop.click(None, js=stop(RUNNER), **QUICK)
+        self.keys.run(None, js=toggle(RUNNER), **QUICK)
 
     def _wire_controls(self, toolbar: Any, tab: Any) -> None:
         p, c = self.panel, self.controls
@@ -197,6 +202,7 @@ class SpeculateTab(SpeculateView):
         for trigger in prompted:
             trigger(self._refresh, **shown, **MODEL)
         settled = [c.gamma.release, c.layer.release, c.adaptive.input]
+        c.other.part.input(self._bring, **shown, **MODEL)
         for trigger in settled:
             trigger(self._refresh, **shown, trigger_mode="always_last", **MODEL)
         labbed = [self.size, *(self.parts[name] for name in lab.PARTS), self.rule]
@@ -256,24 +262,33 @@ class SpeculateTab(SpeculateView):
 
     @property
     def _refresh(self) -> Callable[..., Any]:
-        @polite
-        def refresh(data: Mapping[Any, Any]) -> dict[Any, Any]:
-            visit = data[self.sample.visit]
-            lm, t = self.lm(visit), visit.t
-            kind, layer = self.controls.choice(data, lm, t)
-            shown = self.controls.show(lm, kind, layer, t)
-            # A setting that is refused leaves the run as it is; a prompt that is, empties it.
-            self.controls.params(data, t)
-            self.panel.read_params(data)
-            try:
-                run, note = self.current(data, settings=False)
-            except ValueError as error:
-                return {**shown, **self._nothing(str(error), t)}
-            if note:
-                gr.Info(note)
-            return {**shown, **self.draw(data, run)}
+        return polite(self._refreshed)
 
-        return refresh
+    def _refreshed(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return the updates after prompt, model, draft or settings may have changed."""
+        visit = data[self.sample.visit]
+        lm, t = self.lm(visit), visit.t
+        shown = self.controls.show(lm, self.controls.choice(data, lm, t), t)
+        # A setting that is refused leaves the run as it is; a prompt that is, empties it.
+        self.controls.params(data, t)
+        self.panel.read_params(data)
+        try:
+            run, note = self.current(data, settings=False)
+        except ValueError as error:
+            return {**shown, **self._nothing(str(error), t)}
+        if note:
+            gr.Info(note)
+        return {**shown, **self.draw(data, run)}
+
+    @property
+    def _bring(self) -> Callable[..., Any]:
+        @polite
+        def bring(data: Mapping[Any, Any]) -> Iterator[dict[Any, Any]]:
+            visit, c = data[self.sample.visit], self.controls
+            lm, show = self.lm(visit), self._refreshed
+            yield from c.other.bring(data, lm, c.about, show, visit.t)
+
+        return bring
 
     def _nothing(self, text: str, t: Translate) -> dict[Any, Any]:
         """Return the updates that show why there is nothing to decode."""
@@ -291,14 +306,14 @@ class SpeculateTab(SpeculateView):
                 return {}
             lm, c = self.lm(visit), self.controls
             kind = usable(preset, self.drafts.offered(lm))
-            layer = default_layer(lm) if kind == EXIT else 0
+            second = self.drafts.default(lm, kind)
             prompt = replace(self.panel.read_prompt(data), text=preset.prompt, chat=False)
             session: Session = visit.session.start(prompt, lm)
             visit = replace(visit, session=session)
             shown = {
                 **data,
                 c.kind: kind,
-                c.layer: layer or data[c.layer],
+                c.layer: second.number if kind == EXIT else data[c.layer],
                 c.gamma: preset.gamma,
                 self.panel.prompt: prompt.text,
                 self.panel.chat: False,
@@ -308,7 +323,7 @@ class SpeculateTab(SpeculateView):
             return {
                 **self.sample.draw(visit, self.panel.read_params(data)),
                 **self.panel.show_prompt(prompt),
-                **c.show(lm, kind, layer, visit.t),
+                **c.show(lm, second, visit.t),
                 c.gamma: gr.update(value=preset.gamma),
                 **self.draw(shown, run),
             }
@@ -327,7 +342,7 @@ class SpeculateTab(SpeculateView):
             if run.setup is None:  # never opened: the tab is drawn when it is
                 return {}
             lm, t = self.lm(visit), visit.t
-            found = self.controls.show(lm, *self.controls.choice(data, lm, t), t)
+            found = self.controls.show(lm, self.controls.choice(data, lm, t), t)
             drawn = self.draw(data, run, language)
             return {**found, **{p: v for p, v in drawn.items() if p is not self.run_state}}
 
@@ -342,6 +357,6 @@ def _difference(old: Setup, asked: Setup, settings: bool) -> str:
         return "speculate.restarted_prompt"
     if not settings:
         return ""
-    if (old.kind, old.layer, old.params) != (asked.kind, asked.layer, asked.params):
+    if (old.draft, old.params) != (asked.draft, asked.params):
         return "speculate.restarted_draft"
     return "speculate.restarted_sampling" if old.sampling != asked.sampling else ""

@@ -1,13 +1,12 @@
 """The Speculate tab's controls in the left panel, read back as what a run depends on.
 
-Numbers are checked here, not by Gradio's sliders: a refusal names the control and its range in the
-reader's language.
+A number out of range is refused in the reader's language (``ui.numbers``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
@@ -16,29 +15,39 @@ from playground.language_model import LanguageModel
 from playground.records.speculative import SpeculativeParams
 from playground.ui.components import Sentence
 from playground.ui.language import Labels
-from playground.ui.speculative_drafts import (
+from playground.ui.numbers import Number, read, slider
+from playground.ui.second_models import (
     DISTILLED,
     EXIT,
-    KINDS,
     LOOKUP,
-    Drafts,
-    default_layer,
+    OTHER,
+    OtherModel,
+    Second,
+    SecondModels,
     depth_of,
 )
 from playground.words import Translate, translator
 
+KINDS = (DISTILLED, EXIT, LOOKUP, OTHER)  # the likeliest to pay first
+EXIT_AT = 0.8  # of the layers: an untrained exit agrees with the whole model only late
 MAX_GAMMA = 16
 MAX_RUN = 50
 KIND_WORDS = {
     DISTILLED: "speculate.kind_distilled",
     EXIT: "speculate.kind_exit",
     LOOKUP: "speculate.kind_lookup",
+    OTHER: "second.kind",
 }
 ABOUT = {
     DISTILLED: "speculate.about_distilled",
     EXIT: "speculate.about_exit",
     LOOKUP: "speculate.about_lookup",
 }
+
+
+LAYER = Number("layer", "speculate.layer", 1, 30, 24, whole=True)
+GAMMA = Number("gamma", "speculate.gamma", 1, MAX_GAMMA, 4, whole=True)
+ROUNDS = Number("rounds", "speculate.run_rounds", 1, MAX_RUN, 8, whole=True)
 
 
 @dataclass(frozen=True)
@@ -60,18 +69,10 @@ PRESETS = (
 )
 
 
-class Slider(gr.Slider):
-    """A slider that takes what comes: ``SpeculateControls`` says what is wrong with it."""
-
-    def preprocess(self, payload: float) -> float:
-        """Pass the value on."""
-        return payload
-
-
 class SpeculateControls:
     """The controls; the attributes are Gradio components."""
 
-    def __init__(self, labels: Labels, drafts: Drafts) -> None:
+    def __init__(self, labels: Labels, drafts: SecondModels) -> None:
         add = labels.add
         self.drafts = drafts
         t = translator()
@@ -81,87 +82,83 @@ class SpeculateControls:
             gr.Dropdown(presets, value=None, elem_id="dp-spec-preset", interactive=True),
             "speculate.preset",
         )
-        kinds = [(t(KIND_WORDS[kind]), kind) for kind in KINDS]
+        kinds = [(t(KIND_WORDS[kind]), kind) for kind in drafts.kinds]
         self.kind = add(
             gr.Radio(kinds, value=None, elem_id="dp-spec-kind", interactive=True),
             "speculate.kind",
         )
-        self.layer = self._slider(labels, "layer", 1, 30, 24, "speculate.layer")
+        self.layer = slider(labels, LAYER, "dp-spec-layer")
+        self.other = OtherModel(labels, drafts, "dp-spec-other")
         self.about = Sentence(elem_id="dp-spec-about", elem_classes="dp-plain")
-        self.gamma = self._slider(labels, "gamma", 1, MAX_GAMMA, 4, "speculate.gamma")
+        self.gamma = slider(labels, GAMMA, "dp-spec-gamma")
         self.adaptive = add(
             gr.Checkbox(False, elem_id="dp-spec-adaptive", interactive=True),
             "speculate.adaptive",
             info=True,
         )
-        self.rounds = self._slider(labels, "length", 1, MAX_RUN, 8, "speculate.run_rounds")
-
-    def _slider(
-        self, labels: Labels, name: str, low: int, high: int, value: int, word: str
-    ) -> Slider:
-        slider = Slider(
-            low, high, value, step=1, buttons=[], elem_id=f"dp-spec-{name}", interactive=True
-        )
-        return labels.add(slider, word, info=True)
+        self.rounds = slider(labels, ROUNDS, "dp-spec-length")
 
     @property
     def inputs(self) -> set[Any]:
         """Every control that a handler may read."""
-        return {self.preset, self.kind, self.layer, self.gamma, self.adaptive, self.rounds}
+        return {
+            self.preset,
+            self.kind,
+            self.layer,
+            self.other.part,
+            self.gamma,
+            self.adaptive,
+            self.rounds,
+        }
 
     @property
     def outputs(self) -> list[Any]:
         """Every part that a model or a language changes."""
-        return [self.preset, self.kind, self.layer, self.about, self.gamma]
+        return [self.preset, self.kind, self.layer, self.other.part, self.about, self.gamma]
 
-    def choice(self, data: Mapping[Any, Any], lm: LanguageModel, t: Translate) -> tuple[str, int]:
-        """Return (kind, layer): the draft that is shown, or the first that works with the model."""
+    def choice(self, data: Mapping[Any, Any], lm: LanguageModel, t: Translate) -> Second:
+        """Return the draft that is shown, or the first that works with the model."""
         offered = self.drafts.offered(lm)
         kind = data[self.kind] if data[self.kind] in offered else offered[0]
+        if kind == OTHER:
+            return Second(kind, name=self.other.name(data))
         if kind != EXIT:
-            return kind, 0
-        depth = depth_of(lm)
-        layer = data[self.layer]
+            return Second(kind)
+        depth, layer = depth_of(lm), data[self.layer]
         if data[self.kind] != kind or not isinstance(layer, int | float) or layer > depth:
-            return kind, default_layer(lm)
-        return kind, _whole("speculate.layer", layer, depth, t)
+            return self.drafts.default(lm, kind)
+        return Second(kind, read(replace(LAYER, high=depth), layer, t))
 
     def params(self, data: Mapping[Any, Any], t: Translate) -> SpeculativeParams:
         """Return the params that the controls show, or refuse them in words."""
         gamma = data[self.gamma]
         if gamma == 0:
             raise ValueError(t("speculate.gamma_zero", high=MAX_GAMMA))
-        gamma = _whole("speculate.gamma", gamma, MAX_GAMMA, t)
-        return SpeculativeParams(gamma, bool(data[self.adaptive]), MAX_GAMMA)
+        return SpeculativeParams(read(GAMMA, gamma, t), bool(data[self.adaptive]), MAX_GAMMA)
 
     def run_length(self, data: Mapping[Any, Any], t: Translate) -> int:
         """Return how many rounds a run makes."""
-        return _whole("speculate.run_rounds", data[self.rounds], MAX_RUN, t)
+        return read(ROUNDS, data[self.rounds], t)
 
-    def show(self, lm: LanguageModel, kind: str, layer: int, t: Translate) -> dict[Any, Any]:
+    def show(self, lm: LanguageModel, second: Second, t: Translate) -> dict[Any, Any]:
         """Return the updates that show what a model offers, and which draft is chosen."""
-        refused = self.drafts.refusals(lm)
-        offered = [(t(KIND_WORDS[k]), k) for k in KINDS if k not in refused]
+        refused, kinds, kind = self.drafts.refusals(lm), self.drafts.kinds, second.kind
         depth = max(depth_of(lm), 1)
-        lines = [t(ABOUT[kind], layer=layer, depth=depth)]
-        lines += [_why_not(k, refused[k], t) for k in KINDS if k in refused]
+        if kind == OTHER:
+            lines = [self.drafts.about_other(lm, second.name, t)]
+        else:
+            lines = [t(ABOUT[kind], layer=second.number, depth=depth)]
+        lines += [_why_not(k, refused[k], t) for k in kinds if k in refused]
+        layer = second.number if kind == EXIT else self.drafts.default_layer(lm)
         return {
             self.preset: gr.update(choices=[(t(p.word), p.name) for p in PRESETS]),
-            self.kind: gr.update(choices=offered, value=kind),
-            self.layer: gr.update(
-                maximum=depth, value=layer or default_layer(lm), visible=kind == EXIT
+            self.kind: gr.update(
+                choices=[(t(KIND_WORDS[k]), k) for k in kinds if k not in refused], value=kind
             ),
+            self.layer: gr.update(maximum=depth, value=layer, visible=kind == EXIT),
+            **self.other.show(kind, t),
             self.about: " ".join(lines),
         }
-
-
-def _whole(word: str, value: Any, high: int, t: Translate) -> int:
-    """Return a whole number in [1, high], or refuse it in the reader's words."""
-    good = isinstance(value, int | float) and float(value).is_integer() and 1 <= value <= high
-    if not good:
-        shown = t("speculate.nothing") if value is None else value
-        raise ValueError(t("speculate.out_of_range", name=t(word), high=high, value=shown))
-    return int(value)
 
 
 def _why_not(kind: str, reason: str, t: Translate) -> str:

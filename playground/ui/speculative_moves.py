@@ -26,6 +26,7 @@ from playground.engines.sampling import context_full
 from playground.language_model import LanguageModel
 from playground.records import SamplingParams
 from playground.records.speculative import RECOVERED, Round, SpeculativeParams
+from playground.ui.second_models import Second
 from playground.words import Translate
 
 MAX_ROUNDS = 200
@@ -35,12 +36,11 @@ TIMED = 3  # how often the target's own step is timed
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """All that a run depends on. ``layer`` is the early exit's, 0 for other drafts."""
+    """All that a run depends on."""
 
     prompt_ids: tuple[int, ...]
     model: str
-    kind: str
-    layer: int
+    draft: Second
     params: SpeculativeParams
     sampling: SamplingParams
 
@@ -204,8 +204,8 @@ def restart(run: Speculation, setup: Setup) -> Speculation:
     old = run.setup
     if old is None or old.model != setup.model:
         return Speculation(setup)
-    same = (old.kind, old.layer) == (setup.kind, setup.layer)
-    return Speculation(setup, step_seconds=run.step_seconds, costs=run.costs if same else None)
+    costs = run.costs if old.draft == setup.draft else None
+    return Speculation(setup, step_seconds=run.step_seconds, costs=costs)
 
 
 def pick(run: Speculation, index: int | None = None, place: int | None = None) -> Speculation:

@@ -115,6 +115,17 @@ def test_steps_clicks_digits_sliders_and_a_run(page):
     page.wait_for_selector("#dp-contrast-run", state="visible")
     assert places(page) == before
 
+    # Space runs, and stops within a token.
+    slide(page, "length", 40)
+    page.click("#dp-contrast-plane .dp-chart-title")
+    page.keyboard.press("Space")
+    wait_count(page, start + 6)
+    page.keyboard.press("Space")
+    stopped = count(page)
+    page.wait_for_timeout(900)
+    assert count(page) <= stopped + 1
+    assert page.is_visible("#dp-contrast-run") and not page.is_visible("#dp-contrast-stop")
+
     # The prompt is shared: when it changes, the texts start anew.
     page.fill("#dp-prompt textarea", "another prompt")
     page.press("#dp-prompt textarea", "Tab")

@@ -17,8 +17,7 @@ from playground.ui import contrastive_moves as moves
 from playground.ui import contrastive_screen as screen
 from playground.ui.components import Toolbar
 from playground.ui.contrastive import ContrastTab
-from playground.ui.contrastive_amateurs import EXIT, SHORT, Amateurs, Choice, default_layer
-from playground.ui.contrastive_controls import DRAW, PRESETS, SCORE, preset_of
+from playground.ui.contrastive_controls import DRAW, EXIT_AT, KINDS, PRESETS, SCORE, preset_of
 from playground.ui.contrastive_moves import Contest, Setup
 from playground.ui.contrastive_repeats import longest_repeat, rep
 from playground.ui.events import Visit
@@ -26,6 +25,7 @@ from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.panel import Panel
 from playground.ui.sampling import SampleTab
+from playground.ui.second_models import EXIT, OTHER, SHORT, Second, SecondModels
 from playground.words import LANGUAGES, translator
 from tests.tiny import tiny_llama, tiny_tokenizer
 
@@ -44,9 +44,10 @@ def lm():
     return tiny()
 
 
-def begin(lm, choice=None, text=PROMPT):
-    choice = choice or Choice(SHORT, 2)
-    return Amateurs().get(lm, choice), moves.start(Setup(tuple(lm.encode(text)), "m", choice))
+def begin(lm, second=None, text=PROMPT, sees="all"):
+    second = second or Second(SHORT, 2)
+    amateur = SecondModels(KINDS, EXIT_AT).get(lm, second)
+    return amateur, moves.start(Setup(tuple(lm.encode(text)), "m", second, sees))
 
 
 def go(lm, amateur, contest, count=1, params=PARAMS, sampling=GREEDY, force=None):
@@ -63,10 +64,10 @@ def words(values):
 # --- the three texts
 
 
-@pytest.mark.parametrize("choice", [Choice(SHORT, 3), Choice(EXIT, layer=1)])
+@pytest.mark.parametrize("second", [Second(SHORT, 3), Second(EXIT, 1)])
 @pytest.mark.parametrize("sampling", [GREEDY, pg.SamplingParams(0.9, top_p=0.8, seed=4)])
-def test_the_texts_are_the_engines(lm, choice, sampling):
-    amateur, contest = begin(lm, choice)
+def test_the_texts_are_the_engines(lm, second, sampling):
+    amateur, contest = begin(lm, second)
     contest = go(lm, amateur, contest, 8, sampling=sampling)
     prompt = contest.prompt_ids
     want = contrastive_decode(lm, amateur, prompt, PARAMS, sampling, 8, stop_at_eos=False)
@@ -77,8 +78,7 @@ def test_the_texts_are_the_engines(lm, choice, sampling):
 
 
 def test_the_amateur_alone_begins_where_it_is_told_to(lm):
-    choice = Choice(EXIT, layer=1, sees="generated")
-    amateur, contest = begin(lm, choice)
+    amateur, contest = begin(lm, Second(EXIT, 1), sees="generated")
     params = ContrastiveParams(amateur_sees="generated")
     contest = go(lm, amateur, contest, 5, params)
     last = contest.prompt_ids[-1:]
@@ -89,7 +89,7 @@ def test_the_amateur_alone_begins_where_it_is_told_to(lm):
 
 
 def test_settings_move_the_lines_without_a_forward(lm):
-    amateur, contest = begin(lm, Choice(EXIT, layer=1))
+    amateur, contest = begin(lm, Second(EXIT, 1))
     contest = go(lm, amateur, contest, 4)
     screen.draw_screen(lm, amateur, contest, PARAMS, GREEDY, T)
     spent, seen = (lm.forwards, amateur.forwards), set()
@@ -107,7 +107,7 @@ def test_settings_move_the_lines_without_a_forward(lm):
 
 
 def test_a_step_costs_one_forward_of_each_model_on_each_text(lm):
-    amateur, contest = begin(lm, Choice(EXIT, layer=1))
+    amateur, contest = begin(lm, Second(EXIT, 1))
     contest = go(lm, amateur, contest, 3)
     screen.draw_screen(lm, amateur, contest, PARAMS, GREEDY, T)
     before = lm.forwards, amateur.forwards
@@ -174,7 +174,7 @@ def test_the_end_an_empty_prompt_and_a_full_context_are_told_in_words(lm):
     values = screen.draw_screen(lm, amateur, over, PARAMS, GREEDY, T)
     assert words(values["sentence"]).startswith(T("contrast.ended"))
 
-    empty = moves.start(Setup((), "m", Choice()))
+    empty = moves.start(Setup((), "m", Second(SHORT, 2)))
     with pytest.raises(ValueError, match="The prompt is empty"):
         go(lm, amateur, empty)
     values = screen.draw_screen(lm, amateur, empty, PARAMS, GREEDY, T)
@@ -187,13 +187,18 @@ def test_the_end_an_empty_prompt_and_a_full_context_are_told_in_words(lm):
     assert "128 of 128" in screen.draw_screen(lm, amateur, full, PARAMS, GREEDY, T)["plane"]
 
 
-def test_a_run_ends_at_the_end_of_the_text():
+def test_a_run_ends_at_the_end_of_the_text_and_the_next_one_begins_again():
     table = pg.TableLM({None: [1, 0, 0, 0], 0: [0, 1, 0, 0], 1: [0, 0, 0, 1]}, eos_ids=(3,))
-    amateur = ShortContext(table, 1)
-    contest = moves.start(Setup((0,), "m", Choice(SHORT, 1)))
-    runs = list(moves.run(table, amateur, contest, PARAMS, GREEDY, T, 10, 100.0))
-    assert [one.new_ids for one in runs] == [(1,), (1, 3)]
-    assert runs[-1].expert_ids == (1, 3)
+    pair = table, ShortContext(table, 1)
+    contest = moves.start(Setup((0,), "m", Second(SHORT, 1)))
+    shown = []
+    for count in (0, 1, 0):
+        contest = moves.tick(*pair, contest, PARAMS, GREEDY, T, count)
+        shown.append((contest.new_ids, moves.over(*pair, contest, PARAMS, T)))
+    assert shown == [((1,), False), ((1, 3), True), ((1,), False)]
+    assert contest.expert_ids == (1,)
+    with pytest.raises(ValueError, match="The text has ended"):
+        moves.tick(*pair, moves.forward(*pair, contest, PARAMS, GREEDY, T), PARAMS, GREEDY, T, 1)
 
 
 # --- words
@@ -202,7 +207,7 @@ def test_a_run_ends_at_the_end_of_the_text():
 def test_the_sentence_says_what_decided():
     expert = pg.TableLM({0: [0.5, 0.3, 0.13, 0.06, 0.01]}, eos_ids=())
     weak = pg.TableLM({0: [0.6, 0.2, 0.05, 0.1499, 0.0001]}, eos_ids=())
-    contest = moves.start(Setup((0,), "m", Choice()))
+    contest = moves.start(Setup((0,), "m", Second(SHORT, 2)))
 
     def said(amateur=weak, **params):
         both = moves.position(expert, amateur, contest, ContrastiveParams(**params), GREEDY)
@@ -333,13 +338,13 @@ def test_numbers_out_of_range_are_refused_with_the_controls_name(page, language)
 def test_the_panel_says_what_the_amateur_is_and_why_one_is_not_there(page, language):
     tab, data = page
     c, t, lm = tab.view.controls, translator(language), tab.lm(Visit())
-    shown = c.show(lm, Choice(SHORT, 3), t)
+    shown = c.show(lm, Second(SHORT, 3), t)
     why = (t("contrast.no_file"), t("contrast.no_student"))
     assert shown[c.about] in {t("contrast.about_short", context=3) + " " + text for text in why}
-    assert [k for _, k in shown[c.kind]["choices"]] == [SHORT, EXIT]
+    assert [k for _, k in shown[c.kind]["choices"]] == [SHORT, EXIT, OTHER]
     assert shown[c.context]["visible"] and not shown[c.layer]["visible"]
     assert c.choice(data | {c.kind: "distilled"}, lm, t).kind == SHORT
-    assert c.choice(data | {c.kind: EXIT, c.layer: 99}, lm, t).layer == default_layer(lm)
+    assert c.choice(data | {c.kind: EXIT, c.layer: 99}, lm, t) == tab.amateurs.default(lm, EXIT)
 
 
 def test_choosing_by_score_is_greedy_and_keeps_the_rest(page):
@@ -367,9 +372,8 @@ def test_everything_is_drawn_in_both_languages_without_nan(page, language):
 
 def play(default_lm, name, count=None):
     preset = preset_of(name)
-    layer = default_layer(default_lm) if preset.kind == EXIT else 0
-    choice = Choice(preset.kind, 0 if layer else preset.context, layer)
-    amateur, contest = begin(default_lm, choice, preset.prompt)
+    second = SecondModels(KINDS, EXIT_AT).default(default_lm, preset.kind)
+    amateur, contest = begin(default_lm, second, preset.prompt)
     params = ContrastiveParams(preset.plausibility, preset.amateur_weight)
     return go(default_lm, amateur, contest, count or preset.length, params), params, amateur
 

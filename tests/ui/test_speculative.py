@@ -15,9 +15,26 @@ from playground.records.speculative import Round, SpeculativeParams
 from playground.ui import speculative_lab as lab
 from playground.ui import speculative_moves as moves
 from playground.ui import speculative_screen as screen
+from playground.ui.language import Labels
+from playground.ui.second_models import (
+    EXIT,
+    LOOKUP,
+    OTHER,
+    OtherModel,
+    Second,
+    SecondModels,
+    depth_of,
+)
 from playground.ui.speculative import _difference
-from playground.ui.speculative_controls import ABOUT, KIND_WORDS, PRESETS, SpeculateControls, usable
-from playground.ui.speculative_drafts import EXIT, KINDS, LOOKUP, Drafts, default_layer, depth_of
+from playground.ui.speculative_controls import (
+    ABOUT,
+    EXIT_AT,
+    KIND_WORDS,
+    KINDS,
+    PRESETS,
+    SpeculateControls,
+    usable,
+)
 from playground.ui.speculative_figures import figures
 from playground.ui.speculative_moves import NEXT, Costs, Lap, Setup, Speculation
 from playground.words import LANGUAGES, entries, translator
@@ -25,7 +42,7 @@ from tests.tiny import tiny_llama, tiny_tokenizer
 
 T = translator("en")
 HOT = pg.SamplingParams(temperature=0.8, top_k=40, seed=3)
-DRAFTS = Drafts()
+DRAFTS = SecondModels(KINDS, EXIT_AT)
 
 
 @pytest.fixture
@@ -36,12 +53,13 @@ def lm():
 
 def setup(lm, kind=EXIT, layer=4, sampling=HOT, params=None, text="hello hello hel"):
     ids = tuple(lm.encode(text))
-    return Setup(ids, "tiny", kind, layer, params or SpeculativeParams(4), sampling)
+    second = Second(kind, layer if kind == EXIT else 0)
+    return Setup(ids, "tiny", second, params or SpeculativeParams(4), sampling)
 
 
 def run(lm, rounds=6, drafts=None, **fields):
     chosen = setup(lm, **fields)
-    draft = (drafts or DRAFTS).get(lm, chosen.kind, chosen.layer)
+    draft = (drafts or DRAFTS).get(lm, chosen.draft)
     found = Speculation(chosen)
     for _ in range(rounds):
         found = moves.forward(lm, draft, found, T)
@@ -173,7 +191,7 @@ def test_a_restart_keeps_only_what_the_same_models_cost(lm):
     other = moves.restart(old, setup(lm, sampling=HOT.replace(seed=9)))
     assert (other.step_seconds, other.costs) == (0.1, old.costs)
     assert moves.restart(old, setup(lm, layer=3)).costs is None
-    moved = Setup((1,), "other", EXIT, 4, SpeculativeParams(4), HOT)
+    moved = Setup((1,), "other", Second(EXIT, 4), SpeculativeParams(4), HOT)
     assert moves.restart(old, moved) == Speculation(moved)
 
 
@@ -213,6 +231,7 @@ class Fixed(SpeculateControls):
 
     def __init__(self, drafts=DRAFTS):
         self.drafts = drafts
+        self.other = OtherModel(Labels(), drafts, "other")
         for name in ("preset", "kind", "layer", "gamma", "adaptive", "rounds", "about"):
             setattr(self, name, name)
 
@@ -221,10 +240,10 @@ def test_the_controls_refuse_in_the_readers_language(lm):
     c = Fixed()
     data = {"gamma": 4.0, "adaptive": True, "kind": EXIT, "layer": 3, "rounds": 8}
     assert c.params(data, T) == SpeculativeParams(4, True, 16)
-    assert c.choice(data, lm, T) == (EXIT, 3) and c.run_length(data, T) == 8
+    assert c.choice(data, lm, T) == Second(EXIT, 3) and c.run_length(data, T) == 8
     with pytest.raises(ValueError, match="With γ = 0 nothing is drafted"):
         c.params({**data, "gamma": 0}, T)
-    for bad, told in ((17, "17"), (2.5, "2.5"), (-1, "-1"), (None, "nothing")):
+    for bad, told in ((17, "17"), (2.5, "2.5"), (-1, "-1"), (None, "–")):
         with pytest.raises(ValueError, match=f"Drafted per round γ .* 1 to 16, got {told}"):
             c.params({**data, "gamma": bad}, T)
     with pytest.raises(ValueError, match="每轮草稿数"):
@@ -234,20 +253,20 @@ def test_the_controls_refuse_in_the_readers_language(lm):
     with pytest.raises(ValueError, match="Leaves after layer must be .* 1 to 5, got 0"):
         c.choice({**data, "layer": 0}, lm, T)
     # Another model's layer, and a kind that isn't offered, give way to what works.
-    assert c.choice({**data, "layer": 24}, lm, T) == (EXIT, 4)
-    assert c.choice({**data, "kind": None}, lm, T) == (EXIT, 4)
-    assert c.choice({**data, "kind": "distilled"}, lm, T)[0] in DRAFTS.offered(lm)
+    assert c.choice({**data, "layer": 24}, lm, T) == Second(EXIT, 4)
+    assert c.choice({**data, "kind": None}, lm, T) == Second(EXIT, 4)
+    assert c.choice({**data, "kind": "distilled"}, lm, T).kind in DRAFTS.offered(lm)
 
 
 def test_only_drafts_that_work_are_offered_and_the_others_say_why(lm):
-    assert depth_of(lm) == 5 and default_layer(lm) == 4
-    assert DRAFTS.get(lm, EXIT, 4) is DRAFTS.get(lm, EXIT, 4)
+    assert depth_of(lm) == 5 and DRAFTS.default(lm, EXIT) == Second(EXIT, 4)
+    assert DRAFTS.get(lm, Second(EXIT, 4)) is DRAFTS.get(lm, Second(EXIT, 4))
     assert set(DRAFTS.offered(lm)) == {EXIT, LOOKUP}
     toy = pg.TableLM({None: [0.5, 0.5]})
     assert DRAFTS.offered(toy) == (LOOKUP,) and depth_of(toy) == 0
-    shown = Fixed().show(toy, LOOKUP, 0, T)
+    shown = Fixed().show(toy, Second(LOOKUP), T)
     assert "No early exit: this model's layers can't be left early." in shown["about"]
-    assert set(KIND_WORDS) == set(ABOUT) == set(KINDS)
+    assert set(KIND_WORDS) == {*ABOUT, OTHER} == set(KINDS)
     for preset in PRESETS:
         assert usable(preset, ("lookup",)) == LOOKUP
         assert usable(preset, KINDS) == ("distilled" if preset.kind == EXIT else preset.kind)
