@@ -4,7 +4,8 @@ Ids flow in, proposed ids flow out. Good on text that repeats itself (code, summ
 
 Steps (Saxena 2023, "prompt lookup decoding")
 1. Take the last n tokens, n from max_ngram down to min_ngram.
-2. Find their latest earlier occurrence; the first n that has one wins.
+2. Find where they stand first, as the paper's code, transformers and vLLM do; the first n that
+   was there before wins.
 3. Propose what followed it. A copy that runs into the end reads its own proposals on, as LZ77
    does, so a loop of period 1 fills a block too.
 A proposal is a certainty, not a draw: its law is one-hot, and it passes with the target's own
@@ -31,18 +32,18 @@ class PromptLookup:
         integer("count", count, 0)
         ids = tuple(int(i) for i in ids)
         for n in range(min(self.max_ngram, len(ids) - 1), self.min_ngram - 1, -1):
-            start = _latest(ids, n)
+            start = _first(ids, n)
             if start is not None:
                 period = len(ids) - start
                 return tuple(ids[start + k % period] for k in range(count))
         return ()
 
 
-def _latest(ids: tuple[int, ...], n: int) -> int | None:
-    """Return where the latest earlier copy of the last ``n`` ids ends, None when there is none."""
+def _first(ids: tuple[int, ...], n: int) -> int | None:
+    """Return where the first earlier copy of the last ``n`` ids ends, None when there is none."""
     tail = ids[len(ids) - n :]
     last = tail[-1]
-    for end in range(len(ids) - 1, n - 1, -1):
+    for end in range(n, len(ids)):
         if ids[end - 1] == last and ids[end - n : end] == tail:
             return end
     return None

@@ -1,16 +1,19 @@
 """Prompt lookup: what it proposes, and that its proposals stay true to the target."""
 
+import numpy as np
 import pytest
+import torch
+from transformers.generation.candidate_generator import PromptLookupCandidateGenerator
 
 import playground as pg
 from tests.engines.toys import GREEDY, certain
 
 
-def test_prompt_lookup_copies_what_followed_the_latest_longest_match():
+def test_prompt_lookup_copies_what_followed_the_first_longest_match():
     lookup = pg.PromptLookup(max_ngram=2)
     assert lookup.propose([1, 2, 3, 9, 1, 2], 2) == (3, 9)
     assert lookup.propose([1, 2, 3, 5, 2, 4, 1, 2], 1) == (3,)  # the bigram beats the later 2
-    assert lookup.propose([7, 2, 3, 8, 2, 4, 5, 2], 2) == (4, 5)  # the latest of equals
+    assert lookup.propose([7, 2, 3, 8, 2, 4, 5, 2], 2) == (3, 8)  # the first of equals
     assert lookup.propose([1, 2, 3], 4) == ()
     assert lookup.propose([], 4) == lookup.propose([1], 4) == ()
     assert lookup.propose([5, 5, 5], 4) == (5, 5, 5, 5)
@@ -18,6 +21,22 @@ def test_prompt_lookup_copies_what_followed_the_latest_longest_match():
     assert pg.PromptLookup(3, min_ngram=2).propose([1, 2, 1], 2) == ()
     with pytest.raises(ValueError, match="min_ngram must be a whole number in .1, 2., got 3"):
         pg.PromptLookup(2, 3)
+
+
+def test_proposals_equal_those_of_transformers():
+    rng = np.random.default_rng(0)
+    theirs = PromptLookupCandidateGenerator(
+        num_output_tokens=4, max_matching_ngram_size=3, max_length=99
+    )
+    found = 0
+    for _ in range(300):
+        ids = rng.integers(5, size=rng.integers(2, 20)).tolist()
+        out, _ = theirs.get_candidates(torch.tensor([ids]))
+        wanted = tuple(out[0, len(ids) :].tolist())
+        ours = pg.PromptLookup(3).propose(ids, 4)
+        assert ours[: len(wanted)] == wanted and bool(ours) == bool(wanted)
+        found += bool(wanted)  # they end where the text does, we read our own proposals on
+    assert found > 200
 
 
 def test_prompt_lookup_pays_on_text_that_repeats_and_is_greedy_true():
