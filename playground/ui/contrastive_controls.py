@@ -187,7 +187,7 @@ class ContrastControls:
                 choices=[(t(KIND_WORDS[k]), k) for k in kinds if k not in refused], value=kind
             ),
             self.context: gr.update(visible=kind == SHORT),
-            self.layer: gr.update(maximum=depth, value=layer, visible=kind == EXIT),
+            self.layer: gr.update(maximum=max(depth, 2), value=layer, visible=kind == EXIT),
             **self.other.show(kind, t),
             self.about: " ".join(lines),
             self.sees: gr.update(choices=[(t(SEES_WORDS[s]), s) for s in AMATEUR_SEES]),

@@ -155,7 +155,7 @@ class SpeculateControls:
             self.kind: gr.update(
                 choices=[(t(KIND_WORDS[k]), k) for k in kinds if k not in refused], value=kind
             ),
-            self.layer: gr.update(maximum=depth, value=layer, visible=kind == EXIT),
+            self.layer: gr.update(maximum=max(depth, 2), value=layer, visible=kind == EXIT),
             **self.other.show(kind, t),
             self.about: " ".join(lines),
         }
