@@ -8,8 +8,7 @@ two models alone, so only lines and rings move when a setting does.
 Every trace has a role, as ``uid`` and in ``meta``. The names of the tokens that matter stand in the
 right margin, apart from each other, with a line to their point: they never lie on the points.
 
-Terms: *iso-score line*, all places of one score: ``gain * x - slope * y = score``. *floor*, the
-lower edge of the plane, where what is less probable stands, with a triangle.
+What is less probable than the plane's lower edge stands on the edge, with a triangle.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from playground.charts import theme
+from playground.charts.contrastive_lines import Box, Point, box_of, iso, line, lines, place, shade
 from playground.charts.marks import points
 from playground.format import count_text, figure_text, log_text, setting_text
 from playground.records.contrastive import ContrastiveStep
@@ -31,13 +31,10 @@ HEIGHT = 348  # px
 LEFT, RIGHT, TOP, BOTTOM = 46, 108, 22, 40
 HEAD, TAIL, APART = 240, 180, 40  # the expert's best, evenly from the rest, the largest ratios
 MARKERS = HEAD + TAIL + APART + 3
-LOWEST = -40.0  # nats: what is less probable stands on the edge
-LINES = 8  # the parts that iso-score lines cut the expert's axis into
 CELLS = 13  # width of a name in characters
 GAP = 36  # px between two names
 
 Label = Callable[[int], str]
-Point = tuple[float, float]
 
 
 def plane(
@@ -54,21 +51,20 @@ def plane(
     """
     taken = step.step.token_id if taken is None and step.step is not None else taken
     ids = shown(step, taken)
-    low_x, low_y = _low(step.expert_logprobs[ids]), _low(step.amateur_logprobs[ids])
-    box = (low_x, 0.02 * -low_x, low_y, 0.02 * -low_y)
+    box = box_of(step, ids)
     good = step.plausible[ids]
     named = _names(step, taken, t)
-    at = {i: _place(step, i, box) for i, _, _ in named}
-    best = _line(step, step.scores[step.winner], box)
-    edge = [] if step.params.plausibility == 0 else [max(step.threshold, low_x)] * 2
+    at = {i: place(step, i, box) for i, _, _ in named}
+    best = line(step, step.scores[step.winner], box)
+    edge = [] if step.params.plausibility == 0 else [max(step.threshold, box[0])] * 2
     data = [
         _tokens("cloud", step, ids[~good], box, label, t)
         | dict(marker=_marker(step, ids[~good], box, "circle-open", 5, "outline")),
         _tokens("plausible", step, ids[good], box, label, t)
         | dict(marker=_marker(step, ids[good], box, "circle", 7, "accent")),
-        _lines("iso", _iso(step, box), dict(color=theme.LIGHT["hairline"], width=1)),
-        _lines("best", [best], dict(color=theme.LIGHT["attention"], width=1.5, dash="dash")),
-        points("threshold", edge, [low_y, box[3]] if edge else [], "lines")
+        lines("iso", iso(step, box), dict(color=theme.LIGHT["hairline"], width=1)),
+        lines("best", [best], dict(color=theme.LIGHT["attention"], width=1.5, dash="dash")),
+        points("threshold", edge, [box[2], box[3]] if edge else [], "lines")
         | dict(line=dict(color=theme.LIGHT["accent"], width=1.5)),
         *_leads(named, at, box),
         *(_ring(role, key, size, at, named) for role, key, size in _RINGS),
@@ -89,7 +85,7 @@ def plane(
         seq=seq,
         xaxis=theme.number_axis(t("contrast.axis_expert"), range=list(box[:2]), zeroline=False),
         yaxis=theme.number_axis(t("contrast.axis_amateur"), range=list(box[2:]), zeroline=False),
-        shapes=[_shade(step, box)],
+        shapes=[shade(step, box)],
         annotations=[_threshold_text(step, box, t), *_texts(named, at, box, label)],
     )
     return go.Figure(data, layout)
@@ -132,7 +128,6 @@ _RINGS = (("favourite", "accent", 17), ("winner", "attention", 13), ("taken", "i
 _TEXTS = {"favourite": "accent_text", "winner": "attention_text", "taken": "ink"}
 
 _Names = list[tuple[int, list[str], str]]
-_Box = tuple[float, float, float, float]
 
 
 def _names(step: ContrastiveStep, taken: int | None, t: Translate) -> _Names:
@@ -155,22 +150,10 @@ def _names(step: ContrastiveStep, taken: int | None, t: Translate) -> _Names:
     ]
 
 
-def _low(values: np.ndarray) -> float:
-    finite = values[values > -np.inf]
-    least = float(finite.min()) if len(finite) else 0.0
-    # A little more room than a round number: else both axes' last ticks meet in the corner.
-    return 1.05 * max(LOWEST, min(-5.0, 5.0 * math.floor(least / 5.0)))
-
-
-def _place(step: ContrastiveStep, i: int, box: _Box) -> Point:
-    x, y = float(step.expert_logprobs[i]), float(step.amateur_logprobs[i])
-    return max(x, box[0]), max(y, box[2])
-
-
 def _tokens(
-    role: str, step: ContrastiveStep, ids: np.ndarray, box: _Box, label: Label, t: Translate
+    role: str, step: ContrastiveStep, ids: np.ndarray, box: Box, label: Label, t: Translate
 ) -> dict[str, Any]:
-    places = [_place(step, int(i), box) for i in ids]
+    places = [place(step, int(i), box) for i in ids]
     return points(role, [round(x, 3) for x, _ in places], [round(y, 3) for _, y in places]) | dict(
         customdata=[int(i) for i in ids],
         hoverinfo="text",
@@ -194,7 +177,7 @@ def hover(
 
 
 def _marker(
-    step: ContrastiveStep, ids: np.ndarray, box: _Box, symbol: str, size: int, color: str
+    step: ContrastiveStep, ids: np.ndarray, box: Box, symbol: str, size: int, color: str
 ) -> dict[str, Any]:
     below = (step.expert_logprobs[ids] < box[0]) | (step.amateur_logprobs[ids] < box[2])
     other = "triangle-down-open" if symbol.endswith("open") else "triangle-down"
@@ -207,56 +190,19 @@ def _marker(
     )
 
 
-def _line(step: ContrastiveStep, score: float, box: _Box) -> list[Point]:
-    """Return the two ends of an iso-score line inside the box, or nothing where it misses it."""
-    gain, slope = step.params.gain, step.params.slope
-    x0, x1, y0, y1 = box
-    ends = []
-    if slope > 0:
-        ends += [(x, (gain * x - score) / slope) for x in (x0, x1)]
-    ends += [((score + slope * y) / gain, y) for y in (y0, y1)]
-    eps = 1e-9 * (x1 - x0)
-    inside = [p for p in ends if x0 - eps <= p[0] <= x1 + eps and y0 - eps <= p[1] <= y1 + eps]
-    inside = sorted(set(inside))
-    return [inside[0], inside[-1]] if len(inside) > 1 else []
-
-
-def _iso(step: ContrastiveStep, box: _Box) -> list[list[Point]]:
-    gain, slope = step.params.gain, step.params.slope
-    x0, x1, y0, y1 = box
-    corners = [gain * x - slope * y for x in (x0, x1) for y in (y0, y1)]
-    # A flat slope would have no end of them.
-    pace = max((x1 - x0) / LINES * gain, (max(corners) - min(corners)) / (3 * LINES))
-    best = float(step.scores[step.winner])
-    first = math.ceil((min(corners) - best) / pace)
-    last = math.floor((max(corners) - best) / pace)
-    return [_line(step, best + n * pace, box) for n in range(first, last + 1) if n]
-
-
-def _lines(role: str, lines: Sequence[Sequence[Point]], line: dict[str, Any]) -> dict[str, Any]:
-    """Return several straight lines as one trace, parted by gaps."""
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for ends in lines:
-        if ends:
-            x += [*(p[0] for p in ends), None]
-            y += [*(p[1] for p in ends), None]
-    return points(role, x[:-1], y[:-1], "lines") | dict(line=line)
-
-
-def _heights(named: _Names, at: dict[int, Point], box: _Box) -> list[float]:
+def _heights(named: _Names, at: dict[int, Point], box: Box) -> list[float]:
     """Return where the names stand, in nats."""
     nats = (box[3] - box[2]) / (HEIGHT - TOP - BOTTOM)
     half = GAP * nats / 2
     return spread([at[i][1] for i, _, _ in named], GAP * nats, box[2] + half, box[3] - half)
 
 
-def _leads(named: _Names, at: dict[int, Point], box: _Box) -> list[dict[str, Any]]:
+def _leads(named: _Names, at: dict[int, Point], box: Box) -> list[dict[str, Any]]:
     ends = [
         [at[i], (box[1], height)]
         for (i, _, _), height in zip(named, _heights(named, at, box), strict=True)
     ]
-    return [_lines("leads", ends, dict(color=theme.LIGHT["outline"], width=1))]
+    return [lines("leads", ends, dict(color=theme.LIGHT["outline"], width=1))]
 
 
 def _ring(role: str, key: str, size: int, at: dict[int, Point], named: _Names) -> dict[str, Any]:
@@ -266,7 +212,7 @@ def _ring(role: str, key: str, size: int, at: dict[int, Point], named: _Names) -
     return points(role, [x for x, _ in here], [y for _, y in here]) | dict(marker=marker)
 
 
-def _texts(named: _Names, at: dict[int, Point], box: _Box, label: Label) -> list[dict[str, Any]]:
+def _texts(named: _Names, at: dict[int, Point], box: Box, label: Label) -> list[dict[str, Any]]:
     found = []
     for (i, roles, word), height in zip(named, _heights(named, at, box), strict=True):
         color = _TEXTS["winner" if "winner" in roles else roles[0]]
@@ -288,21 +234,7 @@ def _texts(named: _Names, at: dict[int, Point], box: _Box, label: Label) -> list
     return found
 
 
-def _shade(step: ContrastiveStep, box: _Box) -> dict[str, Any]:
-    left = max(step.threshold, box[0])
-    return dict(
-        type="rect",
-        layer="below",
-        x0=min(left, box[1]),
-        x1=box[1],
-        y0=box[2],
-        y1=box[3],
-        fillcolor=theme.LIGHT["wash"],
-        line=dict(width=0),
-    )
-
-
-def _threshold_text(step: ContrastiveStep, box: _Box, t: Translate) -> dict[str, Any]:
+def _threshold_text(step: ContrastiveStep, box: Box, t: Translate) -> dict[str, Any]:
     """Return the line's words above the plane, on the side where there is room."""
     edge = max(step.threshold, box[0])
     right = (edge - box[0]) / (box[1] - box[0]) > 0.45

@@ -25,6 +25,7 @@ ROW = 22  # px
 CELLS = 11  # width of a label in characters
 LEFT, RIGHT = 106, 200
 COLUMNS = (8, 9, 9)  # widths of the figures, in characters
+CELL, OFFSET = 7.2, 4  # px: a character's width, and from the plot's edge to the first
 _NBSP = "\u00a0"
 _HEAD = "head"
 
@@ -63,7 +64,7 @@ def contrast_bars(
         ),
         points("text", [end] * (len(ids) + 1), [_HEAD, *keys], "text")
         | dict(
-            text=[_columns(*head), *figures],
+            text=["", *figures],
             textposition="middle right",
             textfont=dict(
                 family=theme.MONO,
@@ -94,6 +95,7 @@ def contrast_bars(
             range=[low, end], showticklabels=False, showgrid=False, zeroline=True
         ),
         yaxis=axis | dict(range=[SHOWN + 0.5, -0.5]),
+        annotations=[_head(text, n) for n, text in enumerate(head)],
     )
     return go.Figure(data, layout)
 
@@ -127,6 +129,22 @@ def _columns(*texts: str) -> str:
     cells = zip(texts, COLUMNS, strict=True)
     return "".join(
         _NBSP * max(width - theme.width(text), 1) + theme.escape(text) for text, width in cells
+    )
+
+
+def _head(text: str, column: int) -> dict[str, Any]:
+    """Return a column's head, flush right: Chinese is not as wide as its cells in a row of text."""
+    return dict(
+        xref="paper",
+        x=1,
+        xshift=OFFSET + CELL * sum(COLUMNS[: column + 1]),
+        xanchor="right",
+        y=_HEAD,
+        yanchor="middle",
+        showarrow=False,
+        borderpad=0,
+        text=theme.escape(text),
+        font=dict(family=theme.MONO, size=theme.SIZES["small"], color=theme.LIGHT["muted"]),
     )
 
 

@@ -200,11 +200,14 @@ def test_hostile_labels_stay_texts():
 
 def test_bars_are_the_scores_in_order_with_both_probabilities():
     step = see(sampling=SamplingParams(seed=3))
-    found = traces(contrast_bars(step, label=label, t=T))
+    bars = contrast_bars(step, label=label, t=T)
+    found = traces(bars)
+    assert [head.text for head in bars.layout.annotations] == ["score", "expert", "amateur"]
+    assert {head.y for head in bars.layout.annotations} == {found["text"]["y"][0]}
     assert found["score"]["customdata"] == [2, 1, 0, 3]
     assert found["score"]["x"] == pytest.approx([0.9555, 0.4055, -0.1823, -0.9156], abs=1e-4)
     rows = [row.replace("\u00a0", " ").split() for row in found["text"]["text"]]
-    assert rows[0] == ["score", "expert", "amateur"]
+    assert rows[0] == []
     assert rows[1] == ["+0.956", "0.130", "0.050"]
     assert rows[4] == ["−0.916", "0.060", "0.150"]
     assert found["taken"]["y"] == [f"id:{step.step.token_id}"]
