@@ -151,7 +151,8 @@ def forward(
         run = replace(run, step_seconds=time_step(target, ids))
     if not is_proposer(draft):
         speculative.check_draft(target, draft, setup.params)
-        if clock and not run.laps:
+        readable = draft.context_length is None or len(ids) <= draft.context_length
+        if clock and not run.laps and readable:
             draft.logits(ids)  # the prompt is read once, and is no round's cost
     gamma = setup.params.next_gamma(run.rounds[-1]) if run.at else setup.params.gamma
     before = _forwards(target), _forwards(draft)

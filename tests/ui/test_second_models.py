@@ -112,12 +112,13 @@ def test_a_pair_and_the_default_stay_together_in_the_library():
 
 
 def test_made_ones_are_kept_a_few_per_model(lm, seconds):
-    first = seconds.get(lm, Second(SHORT, 1))
-    assert seconds.get(lm, Second(SHORT, 1)) is first and first.context == 1
-    for context in range(2, 8):
-        assert seconds.get(lm, Second(SHORT, context)).context == context
-    assert seconds.get(lm, Second(SHORT, 1)) is not first
-    assert seconds.get(lm, Second(EXIT, 1)).name == "mine, first 1 of 2 layers"
+    deep = named("deep", tiny_llama(num_hidden_layers=7))
+    first = seconds.get(deep, Second(EXIT, 1))
+    assert seconds.get(deep, Second(EXIT, 1)) is first
+    for layer in range(2, 8):
+        assert seconds.get(deep, Second(EXIT, layer)).name == f"deep, first {layer} of 7 layers"
+    assert seconds.get(deep, Second(EXIT, 1)) is not first
+    assert seconds.get(lm, Second(SHORT, 3)).context == 3
     assert seconds.get(lm, Second(LOOKUP)) is seconds.get(lm, Second(LOOKUP))
     toy = pg.TableLM({None: [0.5, 0.5]}, name="toy")
     assert seconds.offered(toy) == (SHORT, LOOKUP, OTHER)

@@ -16,6 +16,7 @@ from playground.ui import speculative_lab as lab
 from playground.ui import speculative_moves as moves
 from playground.ui import speculative_screen as screen
 from playground.ui.language import Labels
+from playground.ui.library import Library
 from playground.ui.second_models import (
     EXIT,
     LOOKUP,
@@ -38,7 +39,7 @@ from playground.ui.speculative_controls import (
 from playground.ui.speculative_figures import figures
 from playground.ui.speculative_moves import NEXT, Costs, Lap, Setup, Speculation
 from playground.words import LANGUAGES, entries, translator
-from tests.tiny import tiny_llama, tiny_tokenizer
+from tests.tiny import tiny_gpt2, tiny_llama, tiny_tokenizer
 
 T = translator("en")
 HOT = pg.SamplingParams(temperature=0.8, top_k=40, seed=3)
@@ -224,6 +225,32 @@ def test_bad_input_is_answered_in_words(lm):
     while not nearly.stop:
         nearly, count = moves.forward(lm, draft, nearly, T), count + 1
     assert len(nearly.ids) <= 128 and count <= 2
+
+
+def load(name, progress):
+    """A model with 64 tokens of context; "strange" has another tokenizer."""
+    lm = TransformersLM(tiny_gpt2(n_positions=64), tiny_tokenizer(), name=name, fingerprint="g")
+    if name == "strange":
+        lm.__dict__["token_strings"] = ("<s>", "</s>", "Z", *lm.token_strings[3:])
+    return lm
+
+
+def test_another_model_drafts_and_the_text_stays_the_targets(lm):
+    drafts = SecondModels(KINDS, EXIT_AT, Library(load), allow_any=True)
+    second = Second(OTHER, name="small")
+    draft = drafts.get(lm, second, T)
+    for text, cold in (("hello", 0), ("a" * 62, 0), ("a" * 80, 0), ("hello", 0.8)):
+        sampling = HOT.replace(temperature=cold)
+        ids = tuple(lm.encode(text))
+        found = Speculation(Setup(ids, "tiny", second, SpeculativeParams(3), sampling))
+        for _ in range(4):
+            found = moves.forward(lm, draft, found, T)
+        count = len(found.ids) - len(ids)
+        assert count >= 4 and any(one.draft_ids for one in found.rounds) == (len(ids) < 70)
+        if not cold:
+            assert found.ids == pg.generate(lm, ids, sampling, count, stop_at_eos=False).ids
+    with pytest.raises(ValueError, match="strange can't be used with tiny: their tokenizers"):
+        drafts.get(lm, Second(OTHER, name="strange"), T)
 
 
 class Fixed(SpeculateControls):
