@@ -12,6 +12,7 @@ logits(ids, last):
 
 from __future__ import annotations
 
+import copy
 import inspect
 import threading
 from collections import OrderedDict
@@ -73,6 +74,16 @@ class TransformersLM(TokenizerText):
     def parameters(self) -> int:
         """Number of the model's parameters (shared ones once)."""
         return sum(p.numel() for p in self.model.parameters())
+
+    def fresh(self, kv_bytes: int = KV_BYTES, logits_bytes: int = LOGITS_BYTES) -> TransformersLM:
+        """Return the same model with empty caches and counts of its own: to measure a run's cost.
+
+        Weights, tokenizer and lock are shared.
+        """
+        other = copy.copy(self)
+        other._kv, other._logits = KVStore(kv_bytes), LogitsCache(logits_bytes)
+        other.forwards = other.forwarded = 0
+        return other
 
     @property
     def cached_bytes(self) -> int:

@@ -19,10 +19,11 @@ from playground.language_model import LanguageModel
 from playground.models.views import ShortContext
 from playground.records import SamplingParams
 from playground.records.contrastive import ContrastiveParams, ContrastiveStep
+from playground.repeats import longest_repeat, rep
 from playground.ui import contrastive_moves as moves
 from playground.ui.components import message
 from playground.ui.contrastive_moves import Contest
-from playground.ui.contrastive_repeats import longest_repeat, rep
+from playground.ui.marked_text import text_parts
 from playground.words import Translate
 
 TEXTS = ("expert", "contrast", "amateur")
@@ -35,7 +36,6 @@ PARTS = (
     *(f"{name}_{part}" for name in TEXTS for part in ("figures", "text")),
 )
 CONTEXT_SHOWN = 48  # characters of what the amateur sees
-MARKED = 3  # tokens from which a repeat is marked in a text
 ABSURD = 0.01  # a winner below this part of the expert's best is called absurd
 
 Label = Callable[[int], str]
@@ -126,29 +126,6 @@ def texts(lm: LanguageModel, contest: Contest, t: Translate) -> dict[str, Any]:
         found[f"{name}_figures"] = {"items": figures(ids[name], t)}
         found[f"{name}_text"] = {"parts": text_parts(lm, ids[name], t)}
     return found
-
-
-def text_parts(lm: LanguageModel, ids: Sequence[int], t: Translate) -> list[Any]:
-    """Return a text in pieces: both places of its longest repeat as tokens, the rest plain."""
-    over = bool(ids) and ids[-1] in lm.eos_ids
-    body = list(ids[:-1] if over else ids)
-    first, second, length = longest_repeat(body)
-    marked = set()
-    if length >= MARKED:
-        marked = {*range(first, first + length), *range(second, second + length)}
-    parts: list[Any] = []
-    begun, before = 0, ""
-    for end in range(1, len(body) + 1):
-        if end < len(body) and (end in marked) == (begun in marked):
-            continue
-        # A piece is what its tokens add to the text: a character may have several tokens.
-        whole = lm.decode(body[:end])
-        piece = whole[len(before) :]
-        parts.append({"token": piece} if begun in marked else piece)
-        begun, before = end, whole
-    if over:
-        parts.append(" ■ " + t("contrast.text_ended"))
-    return parts or ["–"]
 
 
 def figures(ids: Sequence[int], t: Translate) -> list[dict[str, str]]:

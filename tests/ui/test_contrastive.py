@@ -13,13 +13,13 @@ from playground.engines.contrastive import amateur_ids, contrastive_decode
 from playground.lm import TransformersLM
 from playground.models.views import ShortContext
 from playground.records.contrastive import ContrastiveParams
+from playground.repeats import longest_repeat, rep
 from playground.ui import contrastive_moves as moves
 from playground.ui import contrastive_screen as screen
 from playground.ui.components import Toolbar
 from playground.ui.contrastive import ContrastTab
 from playground.ui.contrastive_controls import DRAW, EXIT_AT, KINDS, PRESETS, SCORE, preset_of
 from playground.ui.contrastive_moves import Contest, Setup
-from playground.ui.contrastive_repeats import longest_repeat, rep
 from playground.ui.events import Visit
 from playground.ui.language import Labels
 from playground.ui.library import Library
