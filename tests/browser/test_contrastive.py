@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser.demo_sample import build
+from tests.browser.demo_sample import MODELS, build
 from tests.browser.looks import clipped, low_contrast, overlaps, sideways
 
 STRIP = "#dp-contrast-strip button.dp-token"
@@ -132,6 +132,39 @@ def test_steps_clicks_digits_sliders_and_a_run(page):
     found = page.wait_for_selector(".toast-body", state="visible")
     assert "start anew" in found.inner_text()
     wait_count(page, len("another prompt"))
+
+
+def choose_other(page, name):
+    box = page.locator("#dp-contrast-other input")
+    box.fill(name)
+    box.press("Enter")
+
+
+def test_another_model_as_amateur_and_a_run_that_ends_with_its_page(page):
+    start = count(page)
+    page.locator("#dp-contrast-kind label", has_text="Another model").click()
+    page.wait_for_selector("#dp-contrast-sentence >> text=Choose a model in the panel")
+    assert not page.locator("#dp-contrast-context").is_visible()
+    choose_other(page, "gpt2")
+    page.wait_for_selector("#dp-contrast-about >> text=loaded beside this one: gpt2")
+    page.wait_for_selector("#dp-contrast-bars .bars path")
+    step(page)
+    choose_other(page, "nothing")
+    assert "no model called 'nothing'" in page.wait_for_selector(".toast-body").inner_text()
+    page.wait_for_selector("#dp-contrast-sentence >> text=Choose a model in the panel")
+    assert page.input_value("#dp-contrast-other input") == ""
+
+    page.locator("#dp-contrast-kind label", has_text="Early exit").click()
+    wait_count(page, start)
+    page.locator("#dp-contrast-more button").first.click()
+    slide(page, "length", 60)
+    page.click("#dp-contrast-run")
+    wait_count(page, start + 2)
+    page.goto("about:blank")
+    page.wait_for_timeout(700)
+    asked = MODELS["default"].forwards
+    page.wait_for_timeout(700)
+    assert MODELS["default"].forwards == asked
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
