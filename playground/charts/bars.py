@@ -160,7 +160,7 @@ def bars(
         xaxis=_probability_axis(low, high),
         yaxis=axis,
     )
-    return go.Figure(data, layout)
+    return theme.figure(data, layout)
 
 
 def _row(key: str, token: Mapping[str, Any], rank: int) -> _Row:

@@ -118,7 +118,7 @@ def zipf(
             ticktext=["1" if k == 0 else f"1e{k}" for k in decades],
         ),
     )
-    return go.Figure(data, layout)
+    return theme.figure(data, layout)
 
 
 def trajectory(
@@ -213,7 +213,7 @@ def trajectory(
         ),
         yaxis=theme.number_axis(t("components.nats"), rangemode="tozero", nticks=4),
     )
-    return go.Figure(data, layout)
+    return theme.figure(data, layout)
 
 
 def _sampled(logprobs: np.ndarray) -> tuple[list[int], list[float]]:

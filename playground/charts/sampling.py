@@ -110,7 +110,7 @@ def ledger(
         # Few stages keep their height instead of growing fat.
         yaxis=axis | dict(range=[max(len(rows), 5) - 0.5, -0.5]),
     )
-    return go.Figure(data, layout)
+    return theme.figure(data, layout)
 
 
 def dice(
@@ -195,7 +195,7 @@ def dice(
             zeroline=False,
         ),
     )
-    return go.Figure(data, layout)
+    return theme.figure(data, layout)
 
 
 def _place(steps: Sequence[Mapping[str, Any]], drawn: Mapping[str, Any] | None) -> float:

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import plotly.graph_objects as go
 import plotly.io as pio
 import pytest
 
@@ -338,3 +339,23 @@ def test_rest_of_the_golden_prompt(default_lm):
     found = traces(bars(seen, t=T, shown=4))
     # One line more than listed: no bar is out of scale, so the rest is drawn at its true length.
     assert found["final"]["x"][-1] == pytest.approx(0.140621, abs=1e-4)
+
+
+def test_unchecked_figures_are_what_plotly_s_checks_would_make():
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet(np.full(300, 0.1))
+    seen, logits = see(p, SKETCH)
+    stages = shape(logits, SKETCH)
+    label = "t{}".format
+    moves = flips(logits, SKETCH, 0.5, (), 0)
+    drawn = {
+        "bars": bars(seen, t=T, draws={int(p.argmax()): 7}),
+        "log": bars(seen, t=T, scale="log"),
+        "ledger": ledger(seen, params=SKETCH, t=T),
+        "dice": dice(seen, u=0.5, flips=moves, label=label, t=T),
+        "zipf": zipf(stages[0].logprobs, stages[-1].logprobs, label=label, t=T),
+    }
+    for name, figure in drawn.items():
+        checked = go.Figure(figure.to_dict())
+        texts = [pio.to_json(one, validate=False, remove_uids=False) for one in (figure, checked)]
+        assert json.loads(texts[0]) == json.loads(texts[1]), name
