@@ -17,7 +17,7 @@
   dp.remember = (key, value) => {
     try { localStorage.setItem("dp-" + key, value); } catch { /* private window: forget */ }
   };
-  const asked = (name) => new URLSearchParams(location.search).get(name);
+  const asked = dp.asked = (name) => new URLSearchParams(location.search).get(name);
 
   // Language: the link's, else the remembered one, else the browser's.
   const known = (lang) => (lang ? (lang.toLowerCase().startsWith("zh") ? "zh" : "en") : null);
@@ -69,6 +69,12 @@
   const listeners = new Set();
   dp.onLook = (f) => { listeners.add(f); return () => listeners.delete(f); };
   if (document.body) start(); else document.addEventListener("DOMContentLoaded", start);
+
+  // The open tab: its controls are those with the class dp-on-<tab>.
+  dp.showTab = (name) => {
+    document.body.dataset.tab = name;
+    document.dispatchEvent(new CustomEvent("dp:tab", { detail: name }));
+  };
 
   dp.newer = (holder, seq) => {
     if (seq == null) return true;

@@ -1,7 +1,7 @@
 // The tools at the top right: language, theme, projector size, share, keys.
 //
-// In (props.value): {"query": "state=..."}, the permalink's query; it goes into the address bar, so
-// that a reload loses nothing. Out: "language" {language}, "shared" {url} ("share" is Gradio's own), "help".
+// In (props.value): {"query": "state=..."}, the permalink's query; with the open tab and the language
+// it goes into the address bar, so that a reload loses nothing. Out: "language" {language}, "shared" {url} ("share" is Gradio's own), "help".
 (() => {
   if (!window.dp || dp.toolbar) return;
 
@@ -33,6 +33,8 @@
   dp.link = (query) => {
     const url = new URL(location.href);
     for (const [key, value] of new URLSearchParams(query || "")) url.searchParams.set(key, value);
+    url.searchParams.set("tab", document.body.dataset.tab || dp.asked("tab") || "sample");
+    url.searchParams.set("lang", dp.language());
     return url.href;
   };
   const address = (query) => {
@@ -42,6 +44,19 @@
     if (window.parent !== window) {
       window.parent.postMessage({ queryString: url.search, hash: url.hash }, "https://huggingface.co");
     }
+  };
+
+  // The address's tab, opened once there is a session to show in it.
+  const openTab = (name) => {
+    const tab = name && document.querySelector(`[role=tab][data-tab-id="${CSS.escape(name)}"]`);
+    if (tab && tab.getAttribute("aria-selected") !== "true") tab.click();
+  };
+
+  // A session too long for an address must not leave an older one's there.
+  const forget = () => {
+    const url = new URL(location.href);
+    url.searchParams.delete("state");
+    try { history.replaceState(history.state, "", url); } catch { /* in a frame: it keeps its own */ }
   };
 
   dp.toolbar = ({ element, props, watch, send }) => {
@@ -85,10 +100,14 @@
     const receive = () => {
       const value = dp.parse(props.value);
       if (!value || !dp.newer(state, value.seq)) return;
+      const first = !state.query;
       state.query = value.query || "";
+      if (first) openTab(dp.asked("tab"));
       if (state.query) address(state.query);
+      else if (value.query === "") forget();
     };
     document.addEventListener("dp:language", label);
+    document.addEventListener("dp:tab", () => { if (state.query) address(state.query); });
     dp.onLook(label);
     watch("value", receive);
     receive();

@@ -39,7 +39,7 @@ class Visit:
 
 def show_tab(name: str) -> str:
     """Return the script that shows the controls of a tab in the panel (classes dp-on-<name>)."""
-    return f"() => {{ document.body.dataset.tab = {name!r}; }}"
+    return f"() => {{ window.dp?.showTab({name!r}); }}"
 
 
 def now() -> int:

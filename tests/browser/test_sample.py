@@ -179,6 +179,12 @@ def test_a_link_rebuilds_the_screen_elsewhere(page, open_page):
     assert there.inner_text("#dp-figures") == page.inner_text("#dp-figures")
     there.reload()
     assert wait_tokens(ready(there), len(tokens(page))) == tokens(page)
+    # The tab and the language travel too.
+    page.locator("[role=tab][data-tab-id=beam]:visible").first.click()
+    page.wait_for_function("location.search.includes('tab=beam')")
+    there = open_page(page.url, locale="zh-CN")
+    there.wait_for_selector("[role=tab][data-tab-id=beam][aria-selected=true]")
+    assert there.inner_text("#dp-beam-step") == "Step"
 
 
 @pytest.mark.parametrize("state", ["1.nonsense", "9.abc", "<script>alert(1)</script>"])
