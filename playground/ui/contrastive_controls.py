@@ -74,6 +74,7 @@ class Preset:
 OVEN = "The chef opened the oven and took out a"
 UNICORNS = "In a shocking finding, scientists discovered a herd of unicorns living in"
 PRESETS = (
+    Preset("student", "contrast.preset_student", OVEN, DISTILLED, length=16),
     Preset("oven", "contrast.preset_specific", OVEN),
     Preset("king", "contrast.preset_loop", "The king said to the queen:", EXIT, length=40),
     Preset("learn", "contrast.preset_learn", "The best way to learn is"),

@@ -3,6 +3,7 @@
 import asyncio
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import gradio as gr
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import playground as pg
 from playground.engines.contrastive import amateur_ids, contrastive_decode
 from playground.lm import TransformersLM
+from playground.models import views
 from playground.models.views import ShortContext
 from playground.records.contrastive import ContrastiveParams
 from playground.repeats import longest_repeat, rep
@@ -25,9 +27,10 @@ from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.panel import Panel
 from playground.ui.sampling import SampleTab
-from playground.ui.second_models import EXIT, OTHER, SHORT, Second, SecondModels
+from playground.ui.second_models import DISTILLED, EXIT, OTHER, SHORT, Second, SecondModels
 from playground.words import LANGUAGES, translator
-from tests.tiny import tiny_llama, tiny_tokenizer
+from tests.models.test_views import deep, lm_of, student_file
+from tests.tiny import tiny_gpt2, tiny_llama, tiny_tokenizer
 
 T = translator("en")
 PARAMS = ContrastiveParams()
@@ -260,13 +263,31 @@ def test_repetition_is_counted_as_by_hand_and_by_brute_force():
         assert ids[first : first + length] == ids[second : second + length]
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_decoding_is_told_from_search(language):
+    note = pg.words.entries()["contrast.not_search"][language]
+    named = {"en": ("contrastive decoding", "Contrastive search"), "zh": ("对比解码", "对比搜索")}
+    decoding, search = (note.index(word) for word in named[language])
+    assert decoding < note.index("2210.15097") < search < note.index("2202.06417")
+
+
 # --- controls and what starts anew
+
+
+def load(name, progress):
+    """The expert; "gpt2", with half its context; "strange", with another tokenizer."""
+    if name == "default":
+        return tiny()
+    lm = TransformersLM(tiny_gpt2(n_positions=64), tiny_tokenizer(), name=name, fingerprint="g")
+    if name == "strange":
+        lm.__dict__["token_strings"] = ("<s>", "</s>", "Z", *lm.token_strings[3:])
+    return lm
 
 
 async def build():
     """Return the tab in a page that nobody opened."""
     labels = Labels()
-    library = Library(lambda name, progress: tiny())
+    library = Library(load)
     library.get("default")
     with gr.Blocks():
         toolbar = Toolbar()
@@ -275,7 +296,7 @@ async def build():
             with gr.Tab():
                 sample = SampleTab(library, panel, labels, toolbar)
             with gr.Tab() as here:
-                return ContrastTab(library, panel, labels, toolbar, sample, here)
+                return ContrastTab(library, panel, labels, toolbar, sample, here, True)
 
 
 @pytest.fixture(scope="module")
@@ -316,6 +337,56 @@ def test_prompt_and_amateur_start_anew_settings_do_not(page, capsys):
         assert tab.draw(data | {part: value}, fresh)[tab.contest] is fresh
     with pytest.raises(ValueError, match="The prompt is too long: 200 tokens"):
         tab.current(data | {tab.panel.prompt: "a" * 200})
+
+
+def other_page(page, name):
+    """The page with another model chosen as the amateur, and its updates."""
+    tab, data = page
+    c = tab.view.controls
+    return {**data, c.kind: OTHER, c.other.part: name}
+
+
+def test_another_model_is_the_amateur(page):
+    tab, data = page
+    c, visit = tab.view.controls, Visit()
+    data = other_page(page, "gpt2")
+    contest, _ = tab.current(data)
+    lm, amateur = tab.lm(visit), tab.amateur(tab.lm(visit), contest, T)
+    assert amateur is tab.library.get("gpt2") is not lm
+    both = moves.position(lm, amateur, contest, PARAMS, GREEDY)
+    want = pg.contrast(lm.logits(contest.ids)[-1], amateur.logits(contest.ids)[-1], PARAMS)
+    assert np.array_equal(both.scores, want.scores)
+    shown = tab._show(data)
+    assert shown[c.other.part]["visible"] and not shown[c.context]["visible"]
+    assert "gpt2" in shown[c.about] and shown[c.kind]["value"] == OTHER
+    # Its context counts, and what it is given: here 64 tokens of the expert's 128.
+    long = {**data, tab.panel.prompt: "a" * 70}
+    with pytest.raises(ValueError, match="too long for the amateur: 70 tokens, and gpt2 takes 64"):
+        tab.current(long)
+    contest, _ = tab.current({**long, c.sees: "generated"})
+    assert len(contest.prompt_ids) == 70
+    near, _ = tab.current({**data, tab.panel.prompt: "a" * 63})
+    near = go(lm, amateur, near)
+    told = T("contrast.amateur_full", name="gpt2", count=64, limit=64)
+    with pytest.raises(ValueError, match="The amateur's context is full: 64 of 64 tokens of gpt2"):
+        go(lm, amateur, near)
+    values = screen.draw_screen(lm, amateur, near, PARAMS, GREEDY, T)
+    assert values["sentence"] == told and told in values["plane"]
+
+
+def test_an_amateur_that_cannot_be_used_is_told_on_the_page_and_stays_to_be_changed(page):
+    tab, data = page
+    c = tab.view.controls
+    for name, why in (("", "Choose a model"), ("strange", "their tokenizers differ. Id 2 is")):
+        data = other_page(page, name)
+        if name:
+            tab.library.get(name)
+        shown = tab._show(data)
+        assert why in shown[c.about] and shown[c.other.part]["visible"]
+        assert shown[c.kind]["value"] == OTHER and shown[tab.contest] == Contest()
+        assert why in shown[tab.parts["plane"]] and why in shown[tab.parts["sentence"]]
+        with pytest.raises(ValueError, match=why):
+            tab.current(data)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -367,7 +438,34 @@ def test_everything_is_drawn_in_both_languages_without_nan(page, language):
             assert "NaN" not in text and "Infinity" not in text
 
 
-# --- presets on the default model
+# --- presets
+
+
+def test_the_students_presets_are_offered_where_there_is_a_student(page, tmp_path, monkeypatch):
+    tab, data = page
+    c, model = tab.view.controls, deep("llama")
+    theirs = {p.name for p in PRESETS if p.kind == DISTILLED}
+    everyones = {p.name for p in PRESETS} - theirs
+    assert theirs and everyones
+
+    def offered(lm):
+        choices = c.show(lm, c.choice(data, lm, T), T)[c.preset]["choices"]
+        return {name for _, name in choices}
+
+    lm = lm_of(model)
+    assert offered(lm) == everyones and c.choice(data, lm, T) == Second(SHORT, 4)
+    path, _ = student_file(tmp_path, model)
+    monkeypatch.setattr(views, "distilled", partial(views.distilled, path=path))
+    lm = lm_of(model)
+    assert offered(lm) == theirs | everyones and c.choice(data, lm, T) == Second(DISTILLED)
+    for name in theirs:
+        data |= c.preset_values(preset_of(name), lm)
+        second = c.choice(data, lm, T)
+        assert "distilled to 2 layers" in tab.amateurs.get(lm, second).name
+        assert T("contrast.about_distilled") in c.show(lm, second, T)[c.about]
+
+
+# --- and on the default model
 
 
 def play(default_lm, name, count=None):
@@ -384,21 +482,63 @@ def test_presets_have_names_that_are_all_different():
     assert preset_of("nothing") is None
 
 
+def takes(default_lm, name, text):
+    """Whether expert and contrast would take each token of a text after the tokens before it.
+
+    One forward over the whole text for each model, instead of one for each token.
+    """
+    preset = preset_of(name)
+    new = default_lm.encode(text)
+    ids = [*default_lm.encode(preset.prompt), *new]
+    seconds = SecondModels(KINDS, EXIT_AT)
+    amateur = seconds.get(default_lm, seconds.default(default_lm, preset.kind))
+    params = ContrastiveParams(preset.plausibility, preset.amateur_weight)
+    expert, weak = (lm.logits(ids[:-1], last=len(new)) for lm in (default_lm, amateur))
+    winners = [pg.contrast(x, y, params).winner for x, y in zip(expert, weak, strict=True)]
+    return expert.argmax(-1).tolist() == new, winners == new
+
+
+KING_EXPERT = (
+    ' "I am the queen of the castle, and I will not be defeated by you. I will not be defeated'
+    ' by you."\n\nThe king replied: "I will not be defeated by you'
+)
+KING_CONTRAST = (
+    " 'May her Majesty remain unscathed.' She smiled to herself, as she stepped onto the balcony to"
+    " greet her queen, Queen Elizabeth II, who had just arrived at Buckingham Palace,"
+)
+
+
 def test_the_expert_repeats_itself_where_the_contrast_does_not(default_lm):
-    contest, _, _ = play(default_lm, "king")
-    expert, ours = contest.expert_ids[: contest.at], contest.new_ids
+    assert takes(default_lm, "king", KING_EXPERT) == (True, False)
+    assert takes(default_lm, "king", KING_CONTRAST) == (False, True)
+    expert, ours = default_lm.encode(KING_EXPERT), default_lm.encode(KING_CONTRAST)
     assert longest_repeat(expert)[2] >= 7 and rep(expert, 4) > 0.15
-    assert longest_repeat(ours)[2] <= 2 and rep(ours, 4) == 0
-    assert len(ours) > 20
+    assert longest_repeat(ours)[2] <= 2 and rep(ours, 4) == 0 and len(ours) > 30
 
 
-def test_the_contrast_names_what_the_expert_leaves_open(default_lm):
-    contest, _, _ = play(default_lm, "unicorns", 1)
-    assert default_lm.decode(contest.expert_ids) == " a"  # ... remote island
-    assert default_lm.decode(contest.new_ids) == " Antarctica"
-    contest, _, _ = play(default_lm, "oven", 4)
-    assert default_lm.decode(contest.expert_ids).startswith(" tray of ingredients")
-    assert default_lm.decode(contest.new_ids) == " skewer of caramel"
+@pytest.mark.skipif(not views.STUDENT.is_file(), reason="the student isn't shipped yet")
+def test_the_student_loops_and_the_contrast_says_something_else(default_lm):
+    preset = preset_of("student")
+    ids = default_lm.encode(preset.prompt)
+    student = SecondModels(KINDS, EXIT_AT).get(default_lm, Second(DISTILLED))
+    ours = contrastive_decode(default_lm, student, ids, PARAMS, GREEDY, 10).new_ids
+    alone = pg.generate(student, ids, GREEDY, 10).new_ids
+    favourite = int(default_lm.logits(ids)[-1].argmax())
+    assert ours[0] not in (favourite, alone[0])
+    assert longest_repeat(alone)[2] > longest_repeat(ours)[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "expert", "ours"),
+    [
+        ("oven", " tray of ingredients. He carefully", " skewer of caramel from its rack."),
+        ("learn", " to start with the basics.", " by doing. Embrace the process of exploration"),
+        ("unicorns", " a remote island.", " Antarctica. They say these unicorns were trapped"),
+    ],
+)
+def test_the_contrast_names_what_the_expert_leaves_open(default_lm, name, expert, ours):
+    assert takes(default_lm, name, expert) == (True, False)
+    assert takes(default_lm, name, ours) == (False, True)
 
 
 def test_without_plausibility_the_absurd_wins(default_lm):
