@@ -81,6 +81,8 @@ class SecondModels:
         """Return a second model. Raises ValueError, with the reason, where there is none."""
         if second.kind == OTHER:
             return self._other(lm, second.name, t or translator())
+        if second.kind == SHORT:  # costs nothing, and kept it would keep its model for ever
+            return _make(lm, second)
         with self._lock:
             made = self._made.setdefault(lm, OrderedDict())
             if second not in made:
