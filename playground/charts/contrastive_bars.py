@@ -25,7 +25,7 @@ ROW = 22  # px
 CELLS = 11  # width of a label in characters
 LEFT, RIGHT = 106, 200
 COLUMNS = (8, 9, 9)  # widths of the figures, in characters
-CELL, OFFSET = 7.2, 4  # px: a character's width, and from the plot's edge to the first
+CELL, OFFSET = 7.2, 1  # px: a character's width, and from the plot's edge to the first
 _NBSP = "\u00a0"
 _HEAD = "head"
 
