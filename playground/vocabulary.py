@@ -138,6 +138,13 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self._strings)
 
+    @property
+    def parts(self) -> tuple[tuple[str | None, ...], tuple[int, ...], tuple[int, ...], bool]:
+        """What it was made of: strings, special ids, other literal ids, ``strip_start``."""
+        literal = self._literal - self.special_ids
+        special = tuple(sorted(self.special_ids))
+        return self._strings, special, tuple(sorted(literal)), self._strip_start
+
     def raw(self, token_id: int) -> str:
         """Return the tokenizer's own string ("Ġthe"); "" for an id without a token."""
         return self._strings[self._check(token_id)] or ""

@@ -7,6 +7,7 @@ forgotten: ``key: {en: ..., zh: ...}``. A key is used as "area.key", with ``str.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,10 @@ ASSETS = Path(__file__).resolve().parent.parent / "assets"
 LANGUAGES = ("en", "zh")
 
 Translate = Callable[..., str]
+
+# The language of whoever is being answered: set by the page's handlers, for words that are made
+# where no translator was handed to.
+speaking: ContextVar[str] = ContextVar("speaking", default="en")
 
 
 @cache
@@ -39,3 +44,8 @@ def translator(language: str = "en") -> Translate:
         return text.format(**fields) if fields else text
 
     return t
+
+
+def spoken() -> Translate:
+    """Return the words in the language of whoever is being answered."""
+    return translator(speaking.get())

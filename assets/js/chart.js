@@ -11,6 +11,7 @@
 //                      layout: {"yaxis.range": [0, 1]}, title, subtitle, alt}; KEY is a trace's uid
 //                      or index. Changes last until Python's next figure.
 //   .plot              Plotly's div
+//   .shown()           {data, layout} as drawn now: in the page's colours and size
 (() => {
   if (!window.dp || dp.chart) return;
   const CONFIG = { displayModeBar: false, displaylogo: false, responsive: false, showTips: false,
@@ -89,6 +90,23 @@
       root.classList.toggle("dp-clickable", !!meta.clickable);
     };
 
+    const themedNow = () => {
+      const layout = chart.current.layout || {};
+      const map = dp.isDark() ? (window.dpConfig || {}).dark : null;
+      const shown = themed({ data: chart.current.data || [], layout }, map, dp.scale(), "", "");
+      const out = shown.layout;
+      if ((layout.meta || {}).title) {
+        delete out.title;  // drawn in HTML above the plot
+        out.margin = { ...out.margin, t: layout.meta.top ?? 8 };
+      }
+      if (dp.scale() !== 1 && out.margin) {
+        for (const side of ["l", "r", "t", "b"]) if (out.margin[side]) out.margin[side] *= dp.scale();
+      }
+      out.height = (layout.height || props.height) * dp.scale();
+      return shown;
+    };
+    chart.shown = themedNow;
+
     const paint = () => {
       waiting = 0;
       const figure = chart.current;
@@ -103,19 +121,10 @@
       root.classList.toggle("dp-wide", !!layout.width);
       plot.style.width = layout.width ? layout.width * scale + "px" : "";
       if (!plot.clientWidth) return;  // hidden: the ResizeObserver paints when it is shown
-      const map = dp.isDark() ? (window.dpConfig || {}).dark : null;
-      const shown = themed({ data: figure.data || [], layout }, map, scale, "", "");
+      const shown = themedNow();
       const out = shown.layout;
-      if (meta.title) {
-        delete out.title;  // drawn in HTML above the plot
-        out.margin = { ...out.margin, t: meta.top ?? 8 };
-      }
-      if (scale !== 1 && out.margin) {
-        for (const side of ["l", "r", "t", "b"]) if (out.margin[side]) out.margin[side] *= scale;
-      }
       out.autosize = true;
       delete out.width;
-      out.height = (layout.height || props.height) * scale;
       root.style.setProperty("--dp-height", (layout.height || props.height) / 16 + "rem");
       drawnWidth = plot.clientWidth;
       out.width = drawnWidth;
@@ -173,6 +182,7 @@
     new ResizeObserver(() => { if (plot.clientWidth && plot.clientWidth !== drawnWidth) soon(); }).observe(plot);
     const forget = dp.onLook(() => { if (root.isConnected) soon(); else forget(); });
     document.addEventListener("dp:language", () => { if (!props.value && root.isConnected) receive(); });
+    if (dp.takeChart) dp.takeChart(chart, id);
     watch("value", receive);
     receive();
   };

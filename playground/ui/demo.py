@@ -8,23 +8,29 @@ from typing import Any
 
 import gradio as gr
 
+from playground.engines.sampling import fingerprint
 from playground.export import from_link
 from playground.format import count_text
 from playground.language_model import LanguageModel
 from playground.models import CATALOGUE, load_model
 from playground.records import SamplingParams
 from playground.session import Prompt, Session, from_state, replay
+from playground.tape import TapeLM
 from playground.ui.beam import BeamTab
 from playground.ui.components import Toolbar
 from playground.ui.contrastive import ContrastTab
 from playground.ui.controls import START
 from playground.ui.events import MODEL, QUICK, Visit, polite, show_tab
 from playground.ui.language import Labels
-from playground.ui.library import Library
+from playground.ui.library import EXAMPLE_TAPE, TAPE, Library
 from playground.ui.panel import EXAMPLES, Panel
+from playground.ui.reading import ReadTab
 from playground.ui.sampling import SampleTab
 from playground.ui.speculative import SpeculateTab
+from playground.ui.takeaway import TakeAway, words_of
 from playground.words import LANGUAGES, translator
+
+KEPT = (600, 3600)  # seconds: how often uploaded files are looked through, and how long they stay
 
 
 def build_demo(library: Library | None = None, allow_any: bool = True) -> gr.Blocks:
@@ -33,28 +39,34 @@ def build_demo(library: Library | None = None, allow_any: bool = True) -> gr.Blo
     """
     library = Library(load_model) if library is None else library
     labels = Labels()
-    with gr.Blocks(title="Decoding Playground", fill_width=True, analytics_enabled=False) as demo:
+    options = {"fill_width": True, "analytics_enabled": False, "delete_cache": KEPT}
+    with gr.Blocks(title="Decoding Playground", **options) as demo:
         with gr.Row(elem_classes="dp-header"):
             brand = gr.HTML(html_template='<h1 class="dp-brand">${value}</h1>')
             labels.add(brand, "page.title", prop="value")
             toolbar = Toolbar(elem_id="dp-tools")
         with gr.Sidebar(width=264, elem_classes="dp-sidebar"):
             panel = Panel(labels, allow_any)
-        with gr.Tabs(elem_classes="dp-tabs"):
+        with gr.Tabs(elem_classes="dp-tabs") as tabs:
             with labels.add(gr.Tab(id="sample"), "page.tab_sample") as sample:
                 tab = SampleTab(library, panel, labels, toolbar)
+                take = TakeAway(library, panel, labels, tab)
             with labels.add(gr.Tab(id="beam"), "beam.tab") as beam:
                 BeamTab(library, panel, labels, toolbar, tab, beam)
             with labels.add(gr.Tab(id="contrast"), "contrast.tab") as contrast:
                 ContrastTab(library, panel, labels, toolbar, tab, contrast, allow_any)
             with labels.add(gr.Tab(id="speculate"), "speculate.tab") as speculate:
                 SpeculateTab(library, panel, labels, toolbar, tab, speculate, allow_any)
+            with labels.add(gr.Tab(id="read"), "read.tab") as read:
+                ReadTab(library, panel, labels, toolbar, tab, read, tabs)
             sample.select(None, js=show_tab("sample"), **QUICK)
             beam.select(None, js=show_tab("beam"), **QUICK)
             contrast.select(None, js=show_tab("contrast"), **QUICK)
             speculate.select(None, js=show_tab("speculate"), **QUICK)
+            read.select(None, js=show_tab("read"), **QUICK)
         language = gr.Textbox("en", visible="hidden", elem_id="dp-language")
-        Frame(library, panel, tab, labels, language, allow_any).wire(demo, toolbar)
+        frame = Frame(library, panel, tab, labels, language, allow_any)
+        take.wire(frame.wire(demo, toolbar), frame)
     return demo
 
 
@@ -76,11 +88,13 @@ class Frame:
         parts = [*tab.outputs, *labels.parts, *panel.prompt_parts, *controls, panel.model]
         self.outputs = list(dict.fromkeys([*parts, panel.examples]))
 
-    def wire(self, demo: gr.Blocks, toolbar: Any) -> None:
-        """Join the events."""
-        demo.load(self._open, [self.language], self.outputs, js="() => [dp.language()]", **MODEL)
+    def wire(self, demo: gr.Blocks, toolbar: Any) -> Any:
+        """Join the events and return the one that opens the page."""
+        start = "() => [dp.language()]"
+        opening = demo.load(self._open, [self.language], self.outputs, js=start, **MODEL)
         toolbar.language(self._speak, self.tab.inputs, self.outputs, **MODEL)
         self.panel.model.input(self._switch, self.tab.inputs, self.outputs, **MODEL)
+        return opening
 
     def _words(self, language: str) -> dict[Any, Any]:
         found = self.labels.updates(language)
@@ -90,6 +104,8 @@ class Frame:
 
     def model_line(self, lm: LanguageModel, visit: Visit) -> str:
         """Return where and how the model runs."""
+        if isinstance(lm, TapeLM):
+            return words_of(lm, visit.t)
         line = visit.t(
             "page.model_line", device=lm.device, dtype=lm.dtype, vocab=count_text(lm.vocab_size)
         )
@@ -133,6 +149,8 @@ class Frame:
         return open_page
 
     def _allowed(self, name: str) -> str:
+        if name == EXAMPLE_TAPE:
+            return name
         if not self.allow_any and name not in {entry.id for entry in CATALOGUE}:
             raise ValueError(f"model must be one of the catalogue, got {name[:80]!r}")
         return name
@@ -153,13 +171,16 @@ class Frame:
                 gr.Warning(visit.t("page.bad_link", text=error))
         if session is None:
             params, session = START, Session().start(Prompt(EXAMPLES[0]), lm)
-        visit = replace(visit, session=session)
+        return self.show(replace(visit, session=session), params)
+
+    def show(self, visit: Visit, params: SamplingParams) -> dict[Any, Any]:
+        """Return the updates of the whole page for a visit: view, panel, model."""
         return {
             **self.tab.draw(visit, params),
-            **self.panel.show_prompt(session.prompt),
+            **self.panel.show_prompt(visit.session.prompt),
             **self.panel.controls.values(params),
-            self.panel.model: gr.update(value=visit.model),
-            self.panel.model_line: self.model_line(lm, visit),
+            self.panel.model: gr.update(value=_offered(visit.model)),
+            self.panel.model_line: self.model_line(self.library.get(visit.model), visit),
         }
 
     @property
@@ -192,10 +213,13 @@ class Frame:
                 lm = self.library.get(name)
                 params = self.panel.read_params(data)
                 session = carry_over(visit.session, old, lm, params)
+                before = visit.session.before
+                if isinstance(old, TapeLM) and before and before.trace.model == fingerprint(lm):
+                    session = replace(session, before=before)  # what the tape took the place of
             except ValueError as error:
                 gr.Warning(str(error))
                 yield {
-                    self.panel.model: gr.update(value=visit.model),
+                    self.panel.model: gr.update(value=_offered(visit.model)),
                     **self.tab.draw(visit, self.panel.read_params(data)),
                     self.panel.model_line: self.model_line(old, visit),
                 }
@@ -208,6 +232,11 @@ class Frame:
             }
 
         return switch
+
+
+def _offered(model: str) -> str | None:
+    """Return a model's name as the list of models shows it: a tape is none of them."""
+    return None if model.startswith(TAPE) else model
 
 
 def carry_over(

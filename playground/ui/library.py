@@ -2,6 +2,9 @@
 
 A model is asked for by name; the first who asks loads it while others wait for the same copy. A
 load that fails leaves the loaded ones as they are.
+
+Tapes (``playground.tape``) are models too: the example one, read when it is asked for, and those
+that visitors opened, by their hash.
 """
 
 from __future__ import annotations
@@ -12,8 +15,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from playground.language_model import LanguageModel
+from playground.tape import TapeLM
+from playground.tape_file import from_bytes
+from playground.words import ASSETS, spoken
 
 Loader = Callable[..., LanguageModel]
+TAPE = "tape:"  # how the names of tapes begin
+EXAMPLE_TAPE = "tape:example"
+EXAMPLE_FILE = ASSETS / "tapes" / "example.dptape"
+MAX_TAPES = 8  # of visitors, kept at once
 
 
 class Library:
@@ -27,6 +37,7 @@ class Library:
         self.capacity = capacity
         self._loader = loader
         self._models: OrderedDict[str, LanguageModel] = OrderedDict()
+        self._tapes: OrderedDict[str, TapeLM] = OrderedDict()
         self._lock = threading.Lock()
         self._loading = threading.Lock()
         self.failure = ""
@@ -37,6 +48,11 @@ class Library:
         model = self.loaded(name)
         if model is not None:
             return model
+        if name == EXAMPLE_TAPE:
+            self._tapes[name] = TapeLM(from_bytes(EXAMPLE_FILE.read_bytes()))
+            return self._tapes[name]
+        if name.startswith(TAPE):
+            raise ValueError(spoken()("take.gone"))
 
         def tell(fraction: Any, text: str) -> None:
             self.doing = text
@@ -86,10 +102,21 @@ class Library:
     def loaded(self, name: str) -> LanguageModel | None:
         """Return a model if it is here already."""
         with self._lock:
-            model = self._models.get(name)
+            kept = self._tapes if name.startswith(TAPE) else self._models
+            model = kept.get(name)
             if model is not None:
-                self._models.move_to_end(name)
+                kept.move_to_end(name)
             return model
+
+    def add_tape(self, tape: TapeLM) -> str:
+        """Keep a visitor's tape and return its name; the oldest ones go."""
+        name = TAPE + tape.tape.digest[:32]
+        with self._lock:
+            self._tapes[name] = tape
+            others = [n for n in self._tapes if n not in (EXAMPLE_TAPE, name)]
+            for old in others[: max(0, len(others) + 1 - MAX_TAPES)]:
+                del self._tapes[old]
+        return name
 
     def preload(self) -> threading.Thread:
         """Load the default model in the background, so that the page shows at once."""

@@ -43,8 +43,12 @@ def draw_screen(
 
     ``draws`` draws that many tokens from the final distribution and marks their shares.
     """
-    link = to_link({**to_state(session, model), "now": params.to_dict(), "language": language})
-    shared = {"toolbar": {"query": f"state={link}"}, "strip": strip(lm, session)}
+    state = {**to_state(session, model), "now": params.to_dict(), "language": language}
+    try:
+        query = f"state={to_link(state)}"
+    except ValueError:  # too long for an address: such a session is taken away as a file
+        query = ""
+    shared = {"toolbar": {"query": query}, "strip": strip(lm, session)}
     if not session.ids:
         return {**shared, **empty_screen(lm, t)}
     taken = session.taken

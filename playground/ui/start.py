@@ -14,6 +14,7 @@ from typing import Any
 import gradio as gr
 
 from playground.models import load_model
+from playground.tape_file import MAX_FILE
 from playground.ui.components import launch_options
 from playground.ui.demo import build_demo
 from playground.ui.library import Library
@@ -44,7 +45,7 @@ def serve_options(host: str, port: int) -> dict[str, Any]:
         "footer_links": ["settings"],
         "run_history": False,
         "enable_monitoring": False,
-        "max_file_size": "1mb",
+        "max_file_size": MAX_FILE,
         "ssr_mode": False,
         "pwa": False,
         "state_session_capacity": 1000,

@@ -1,0 +1,183 @@
+"""The Read tab and what can be taken away, in a browser, on a tiny model."""
+
+import json
+
+import pytest
+
+from playground import Trace
+from playground.lm import TransformersLM
+from playground.tape_file import from_bytes
+from playground.ui.components import launch_options
+from playground.ui.demo import build_demo
+from playground.ui.library import Library
+from tests.browser.looks import clipped, low_contrast, overlaps, sideways
+from tests.tiny import tiny_llama, tiny_tokenizer
+
+pytestmark = pytest.mark.browser
+TEXT = "a cat sat on the mat, and the dog ran.\n<b>it</b> was 12 & late."
+
+
+def build():
+    model = tiny_llama(max_position_embeddings=2048)
+    lm = TransformersLM(model, tiny_tokenizer(), name="tiny", fingerprint="abc")
+    lm.eos_ids = ()
+    return build_demo(Library(lambda name, progress=None: lm)), launch_options()
+
+
+@pytest.fixture
+def opened(serve, open_page):
+    def start(tab=None, size=(1280, 720), theme="light", **options):
+        page = open_page(f"{serve(build)}/?__theme={theme}", size, accept_downloads=True, **options)
+        page.wait_for_selector("#dp-bars .bars path")
+        if tab:
+            page.locator(".dp-tabs [role=tab]").last.wait_for(state="attached")
+            page.evaluate("[...document.querySelectorAll('.dp-tabs [role=tab]')]"
+                          ".find((tab) => /Read|阅读/.test(tab.textContent)).click()")  # fmt: skip
+            page.wait_for_selector("#dp-read-go")
+        return page
+
+    return start
+
+
+def read(page, text):
+    page.fill("#dp-read-typed textarea", text)
+    page.click("#dp-read-go")
+    page.wait_for_selector(f".dp-read-tokens .dp-read-token:nth-child({len(text)})")
+    page.wait_for_selector("#dp-read-go", state="visible")
+
+
+def saved(page, selector):
+    with page.expect_download() as download:
+        page.click(selector)
+    with open(download.value.path(), "rb") as file:
+        return download.value.suggested_filename, file.read()
+
+
+def test_a_text_is_read_recoloured_and_entered(opened):
+    page = opened("read")
+    read(page, TEXT)
+    tokens = page.locator(".dp-read-tokens .dp-read-token")
+    assert "".join(tokens.all_text_contents()) == TEXT  # markup stays text
+    assert page.locator(".dp-read-tokens b").count() == 0
+    looks = tokens.evaluate_all("nodes => nodes.map((n) => n.dataset.bucket)")
+    assert looks[0] == "" and set(looks[1:]) <= {"0", "1"}  # 96 tokens: no rank above 100
+    page.fill("#dp-read-edges textarea, #dp-read-edges input", "1, 5, 20")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".dp-read-tokens [data-bucket='3']")
+    page.wait_for_function("document.querySelectorAll('.dp-read-key').length === 4")
+    name, data = saved(page, "#dp-read-files .dp-file:first-of-type")
+    assert name == f"reading-{len(TEXT)}.csv"
+    assert data.decode().splitlines()[1].startswith("0,")
+
+    tokens.nth(5).hover()  # scrolls there, and scrolling hides a tip
+    page.wait_for_timeout(300)
+    tokens.nth(7).hover()
+    page.wait_for_selector("#dp-read-text .dp-tip.dp-shown")
+    assert "Sample view" in page.inner_text("#dp-read-text .dp-tip")
+    tokens.nth(7).click()
+    page.wait_for_selector("#dp-strip .dp-token >> nth=7")
+    page.wait_for_selector("#dp-bars", state="visible")
+    assert page.evaluate("document.body.dataset.tab") == "sample"
+    assert page.locator("#dp-strip .dp-token").all_text_contents() == list("a·cat·sa")
+    assert page.input_value("#dp-prompt textarea") == TEXT[:7]
+
+
+def test_a_long_text_stops_and_goes_on(opened):
+    page = opened("read")
+    text = "the cat sat. " * 120  # six chunks
+    page.fill("#dp-read-typed textarea", text)
+    stop = "setTimeout(() => document.querySelector('#dp-read-stop').click(), 50)"
+    page.evaluate(f"document.querySelector('#dp-read-go').click(); {stop}")
+    page.wait_for_selector(".dp-read-tokens .dp-read-token")
+    page.wait_for_selector("#dp-read-go", state="visible")
+    page.wait_for_timeout(1500)
+    done = page.locator(".dp-read-tokens .dp-read-token").count()
+    assert 1 < done < len(text)
+    assert f"Read so far: {done:,} of {len(text):,} tokens" in page.inner_text("#dp-read-text")
+    page.click("#dp-read-go")
+    page.wait_for_selector(f".dp-read-tokens .dp-read-token:nth-child({len(text)})", timeout=60000)
+    assert "Read so far" not in page.inner_text("#dp-read-text .dp-chart-subtitle")
+
+
+def test_files_that_cannot_be_read_change_nothing(opened, tmp_path):
+    page = opened("read")
+    before = page.input_value("#dp-read-typed textarea")
+    for name, content, why in (("a.bin", b"\x00\x01", "isn't text"), ("b.txt", b"", "is empty")):
+        (tmp_path / name).write_bytes(content)
+        page.set_input_files("#dp-read-file input[type=file]", tmp_path / name)
+        page.wait_for_selector(f"text={why}")
+    assert page.input_value("#dp-read-typed textarea") == before
+    (tmp_path / "c.txt").write_text("a dog", "utf-16")
+    page.set_input_files("#dp-read-file input[type=file]", tmp_path / "c.txt")
+    page.wait_for_function("document.querySelector('#dp-read-typed textarea').value === 'a dog'")
+
+
+def test_a_run_is_taken_away_and_brought_back(opened, tmp_path):
+    page = opened()
+    for count in (1, 2):
+        page.click("#dp-step")
+        page.wait_for_function(
+            "(n) => document.querySelectorAll('#dp-strip .dp-new').length === n", arg=count
+        )
+    kinds = page.locator("#dp-files .dp-file")
+    assert kinds.count() == 4
+    name, data = saved(page, "#dp-files .dp-file >> nth=0")
+    trace = Trace.from_dict(json.loads(data))
+    assert name == "tiny-2.json" and len(trace.steps) == 2
+    kinds.nth(3).click()  # the size first, then the file
+    page.wait_for_selector("#dp-files .dp-sure")
+    assert "3 positions, at most 0.1 MB" in kinds.nth(3).inner_text()
+    name, tape = saved(page, "#dp-files .dp-file >> nth=3")
+    assert name == "tiny-3.dptape" and len(from_bytes(tape).logits) == 3
+
+    (tmp_path / "bad.dptape").write_bytes(tape[:-5])
+    page.set_input_files("#dp-open input[type=file]", tmp_path / "bad.dptape")
+    page.wait_for_selector("text=the tape is damaged")
+    assert page.locator("#dp-strip .dp-new").count() == 2
+    (tmp_path / "good.dptape").write_bytes(tape)
+    page.set_input_files("#dp-open input[type=file]", tmp_path / "good.dptape")
+    page.wait_for_selector("#dp-model-line >> text=recording of tiny")
+    page.wait_for_selector("#dp-strip .dp-ahead")
+    page.click("#dp-reset")
+    page.wait_for_function("!document.querySelector('#dp-strip .dp-new')")
+    for count in (1, 2):
+        page.click("#dp-step")
+        page.wait_for_function(
+            "(n) => document.querySelectorAll('#dp-strip .dp-new').length === n", arg=count
+        )
+    page.click("#dp-step")
+    page.wait_for_selector("text=is not on the tape (3 positions are)")
+
+    (tmp_path / "trace.json").write_bytes(data)
+    page.set_input_files("#dp-open input[type=file]", tmp_path / "trace.json")
+    page.wait_for_selector("#dp-strip .dp-ahead")
+    shown = page.locator("#dp-strip .dp-token").count()
+    assert shown == len(trace.ids)
+
+
+def test_a_chart_is_taken_away(opened):
+    page = opened()
+    for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG"), ("html", b"<!DOCTYPE html>")):
+        page.hover("#dp-bars")
+        page.click("#dp-bars .dp-chart-take-open")
+        name, data = saved(page, f"#dp-bars [data-kind={kind}]")
+        assert name == f"bars-chart.{kind}" and data.startswith(start)
+        if kind == "svg":
+            assert "tokens survive" in data.decode()
+
+
+@pytest.mark.parametrize(
+    ("size", "theme", "locale"),
+    [((1280, 720), "dark", "en-US"), ((375, 800), "light", "zh-CN")],
+)
+def test_it_can_be_read(opened, size, theme, locale):
+    page = opened("read", size, theme, locale=locale)
+    read(page, TEXT)
+    page.wait_for_selector("#dp-read-entropy .bars path", state="attached")
+    assert not sideways(page)
+    for part in ("text", "figures", "ranks", "p", "entropy", "words", "files"):
+        root = f"#dp-read-{part}"
+        # A text's tokens share lines: their boxes overlap, the letters don't.
+        assert part == "text" or not overlaps(page, root), part
+        assert not clipped(page, root), part
+        assert not low_contrast(page, root), part
