@@ -31,6 +31,8 @@ from playground.records.beam import (
     length_score,
 )
 from playground.records.checks import integer, number
+from playground.serving.limits import limits_of
+from playground.serving.turns import aside
 from playground.session import Prompt, Session, replay
 from playground.words import Translate
 
@@ -89,6 +91,9 @@ def start(lm: LanguageModel, prompt_ids: Sequence[int], params: BeamParams, t: T
     """Return a search before its first step. No forward is made."""
     if not prompt_ids:
         raise ValueError(t("page.empty" if lm.bos_id is not None else "page.empty_no_bos"))
+    limits = limits_of(lm)
+    limits.check_beams(params.num_beams)
+    limits.check_new_tokens(params.max_new_tokens)
     try:
         state = beam.start(lm, prompt_ids, params)
     except ContextFull:
@@ -147,7 +152,8 @@ def run(lm: LanguageModel, search: Search, t: Translate, speed: float) -> Iterat
         yield search
         if search.ended:
             return
-        time.sleep(max(0.0, 1 / speed - (time.monotonic() - began)))
+        with aside():
+            time.sleep(max(0.0, 1 / speed - (time.monotonic() - began)))
 
 
 def result(lm: LanguageModel, search: Search) -> BeamResult:

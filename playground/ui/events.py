@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -13,13 +14,14 @@ from typing import Any
 import gradio as gr
 
 from playground.session import Session
-from playground.words import Translate, translator
+from playground.words import LANGUAGES, Translate, speaking, spoken, translator
 
 log = logging.getLogger("playground")
 
 # Events of the page itself: not part of the API.
 PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
-MODEL = {"concurrency_id": "model", "concurrency_limit": 8, **PRIVATE}
+# A class at once: their forwards join (``serving.batching``), so that they needn't queue here.
+MODEL = {"concurrency_id": "model", "concurrency_limit": 64, **PRIVATE}
 QUICK = {"queue": False, **PRIVATE}
 
 
@@ -60,6 +62,7 @@ def polite(handler: Callable[..., Any]) -> Callable[..., Any]:
     """Turn a handler's refusals into words on the page; nothing else changes.
 
     A ValueError is the user's to read; anything else is logged and told without details.
+    Meanwhile ``words.speaking`` is the visitor's language.
     """
 
     def tell(error: Exception) -> None:
@@ -67,27 +70,73 @@ def polite(handler: Callable[..., Any]) -> Callable[..., Any]:
             gr.Warning(str(error))
         else:
             log.exception("handler failed")
-            gr.Warning(translator("en")("page.failed"))
+            gr.Warning(spoken()("page.failed"))
 
     if inspect.isgeneratorfunction(handler):
 
         @wraps(handler)
         def stream(*args: Any) -> Iterator[Any]:
-            try:
-                for found in handler(*args):
-                    yield found or gr.skip()
-            except Exception as error:
-                tell(error)
-                yield gr.skip()
+            language, answers = _language(args), handler(*args)
+            while True:
+                speaking.set(language)  # each answer is made in a context of its own
+                try:
+                    _check_events(args)
+                    found = next(answers)
+                except StopIteration:
+                    return
+                except Exception as error:
+                    tell(error)
+                    yield gr.skip()
+                    return
+                yield found or gr.skip()
 
         return stream
 
     @wraps(handler)
     def once(*args: Any) -> Any:
+        speaking.set(_language(args))
         try:
+            _check_events(args)
             return handler(*args) or gr.skip()
         except Exception as error:
             tell(error)
             return gr.skip()
 
     return once
+
+
+class Sent(dict[str, Any]):
+    """What an event brought. The page's own events are well formed; others may send anything."""
+
+    def __missing__(self, key: str) -> Any:
+        raise ValueError(f"event must have {key}, got none")
+
+
+def _check_events(args: Sequence[Any]) -> None:
+    """Refuse events whose data no page would send: handlers rely on plain values by key."""
+    for event in args:
+        if not isinstance(event, gr.EventData) or isinstance(event._data, Sent):
+            continue
+        data = event._data if isinstance(event._data, Mapping) else {}
+        for key, value in data.items():
+            if key == "order" and isinstance(value, list):
+                plain = all(isinstance(name, str) for name in value)
+            elif key == "decks":  # checked by its own reader
+                plain = True
+            else:
+                plain = value is None or isinstance(value, str | int | float)
+                plain = plain and not (isinstance(value, float) and not math.isfinite(value))
+            if not plain:
+                raise ValueError(f"event's {key} must be a plain value")
+        event._data = Sent(data)
+
+
+def _language(args: Sequence[Any]) -> str:
+    """Return the visitor's language, as far as a handler's arguments tell it."""
+    for value in args:
+        if isinstance(value, str) and value in LANGUAGES:
+            return value
+        for one in value.values() if isinstance(value, Mapping) else ():
+            if isinstance(one, Visit):
+                return one.language
+    return "en"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from playground.language_model import LanguageModel
+from playground.serving.turns import aside
 from playground.tape import TapeLM
 from playground.tape_file import from_bytes
 from playground.words import ASSETS, spoken
@@ -59,7 +60,7 @@ class Library:
             if progress is not None:
                 progress(fraction, text)
 
-        with self._loading:
+        with aside(), self._loading:
             model = self.loaded(name)
             if model is None:
                 try:
@@ -89,13 +90,15 @@ class Library:
 
         thread = threading.Thread(target=load, daemon=True)
         thread.start()
-        thread.join(0.05)
+        with aside():
+            thread.join(0.05)
         told = None
         while thread.is_alive():
             if self.doing != told:
                 told = self.doing
                 yield told
-            thread.join(0.2)
+            with aside():
+                thread.join(0.2)
         if failed:
             raise failed[0]
 

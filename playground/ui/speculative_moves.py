@@ -26,6 +26,7 @@ from playground.engines.sampling import context_full
 from playground.language_model import LanguageModel
 from playground.records import SamplingParams
 from playground.records.speculative import RECOVERED, Round, SpeculativeParams
+from playground.serving.limits import limits_of
 from playground.ui.second_models import Second
 from playground.words import Translate
 
@@ -284,7 +285,8 @@ def recovered(seen: Position) -> bool:
 def check_gamma(
     target: LanguageModel, draft: Draft, params: SpeculativeParams, t: Translate
 ) -> None:
-    """Refuse, in words, a block that can't fit into the context at all."""
+    """Refuse, in words, a block that's too long for the server, or can't fit into the context."""
+    limits_of(target).check_gamma(params.gamma)
     limits = [lm.context_length for lm in (target, draft) if getattr(lm, "context_length", None)]
     if limits and params.gamma >= min(limits):
         raise ValueError(t("speculate.gamma_context", gamma=params.gamma, limit=min(limits)))
