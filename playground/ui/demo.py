@@ -14,6 +14,7 @@ from playground.format import count_text
 from playground.language_model import LanguageModel
 from playground.models import CATALOGUE, load_model
 from playground.records import SamplingParams
+from playground.serving.refusals import Refusal
 from playground.session import Prompt, Session, from_state, replay
 from playground.tape import TapeLM
 from playground.ui.beam import BeamTab
@@ -152,7 +153,7 @@ class Frame:
         if name == EXAMPLE_TAPE:
             return name
         if not self.allow_any and name not in {entry.id for entry in CATALOGUE}:
-            raise ValueError(f"model must be one of the catalogue, got {name[:80]!r}")
+            raise Refusal("limits.model", name=repr(name[:80]))
         return name
 
     def _first(self, visit: Visit, state: dict[str, Any] | None) -> dict[Any, Any]:

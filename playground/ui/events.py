@@ -23,6 +23,19 @@ PRIVATE = {"api_visibility": "private", "show_progress": "hidden"}
 # A class at once: their forwards join (``serving.batching``), so that they needn't queue here.
 MODEL = {"concurrency_id": "model", "concurrency_limit": 64, **PRIVATE}
 QUICK = {"queue": False, **PRIVATE}
+# What events bring that handlers read: numbers or short texts.
+SCALARS = (
+    "count",
+    "customdata",
+    "digit",
+    "id",
+    "index",
+    "kind",
+    "language",
+    "place",
+    "round",
+    "sure",
+)
 
 
 @dataclass(frozen=True)
@@ -119,14 +132,13 @@ def _check_events(args: Sequence[Any]) -> None:
             continue
         data = event._data if isinstance(event._data, Mapping) else {}
         for key, value in data.items():
-            if key == "order" and isinstance(value, list):
-                plain = all(isinstance(name, str) for name in value)
-            elif key == "decks":  # checked by its own reader
-                plain = True
-            else:
-                plain = value is None or isinstance(value, str | int | float)
-                plain = plain and not (isinstance(value, float) and not math.isfinite(value))
-            if not plain:
+            good = True
+            if key == "order":
+                good = isinstance(value, list) and all(isinstance(name, str) for name in value)
+            elif key in SCALARS:
+                good = value is None or isinstance(value, str | int | float)
+                good = good and not (isinstance(value, float) and not math.isfinite(value))
+            if not good:
                 raise ValueError(f"event's {key} must be a plain value")
         event._data = Sent(data)
 

@@ -16,6 +16,8 @@ import gradio as gr
 from playground.language_model import ContextFull, LanguageModel
 from playground.processors import shape
 from playground.records import SamplingParams
+from playground.serving.gpu import AHEAD
+from playground.serving.limits import limits_of
 from playground.session import Prompt, Session
 from playground.ui import handlers, screen
 from playground.ui.controls import PRESETS
@@ -163,8 +165,13 @@ class SampleEvents(ABC):
             answer |= handlers.pace(data[self.length], data[self.speed])
             stops = [line for line in (data[self.stops] or "").split("\n") if line]
             count = int(event._data.get("count", 0))
-            session = visit.session
-            session = handlers.tick(self.lm(visit), session, params, visit.t, count, stops)
+            session, lm = visit.session, self.lm(visit)
+            limits_of(lm).check_new_tokens(answer["length"])
+            if count % AHEAD == 0 and (ahead := getattr(lm, "ahead", None)) is not None:
+                note = ahead(session.ids, params, len(session.trace.prompt_ids))
+                if note:
+                    gr.Info(visit.t("limits.gpu", text=note))
+            session = handlers.tick(lm, session, params, visit.t, count, stops)
         except ValueError as error:
             gr.Warning(str(error))
             return {self.runner: answer}
