@@ -13,7 +13,7 @@ export PYTHON VENV TORCH_INDEX
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev model run browser lint format test quick bench
+.PHONY: help setup setup-dev model run browser lint format test quick bench deploy
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | column -t -s@ 2>/dev/null \
@@ -52,3 +52,6 @@ quick: lint ## checks and the quick tests: no browser, nothing slow
 
 bench: model setup-dev ## run every benchmark
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(PY) -m $$(echo $${file%.py} | tr / .) || exit 1; done
+
+deploy: setup ## upload the committed files to a Hugging Face Space: make deploy SPACE=owner/name
+	@scripts/deploy.sh $(SPACE)
