@@ -29,14 +29,16 @@ from playground.vocabulary import KINDS
 
 MAGIC = b"DPTAPE1\n"
 MAX_FILE = 32 << 20  # bytes of a file
-MAX_HEADER = 32 << 20  # bytes of a header, unpacked
+MAX_HEADER = 12 << 20  # bytes of a header, unpacked
 MAX_VOCABULARY = 1 << 20
-MAX_TOKENS = 1 << 20  # in all prefixes together
+MAX_TOKENS = 1 << 22  # in all prefixes together
 _HASH = 32
 
 
 def to_bytes(tape: Tape) -> bytes:
     """Return the file of a tape. Raises ValueError when it is too large to be opened again."""
+    if sum(map(len, tape.logits)) > MAX_TOKENS:
+        raise ValueError(f"the tape's positions must have at most {MAX_TOKENS} tokens together")
     prefixes, index = [], {}
     for ids in tape.logits:
         parent = index.get(ids[:-1])
@@ -68,7 +70,7 @@ def to_bytes(tape: Tape) -> bytes:
     rows = np.stack([below for _, below in tape.logits.values()]).astype("<f2")
     pairs = rows.view(np.uint8).reshape(-1, 2)
     block = tops.tobytes() + pairs[:, 1].tobytes() + pairs[:, 0].tobytes()
-    head, body = zlib.compress(raw, 9), zlib.compress(block, 9)
+    head, body = zlib.compress(raw, 9), zlib.compress(block, 6)
     data = b"".join([MAGIC, struct.pack("<I", len(head)), head, struct.pack("<Q", len(body)), body])
     if len(data) + _HASH > MAX_FILE or len(raw) > MAX_HEADER:
         size, most = (len(data) + _HASH) / 1e6, MAX_FILE / 1e6

@@ -186,3 +186,17 @@ def test_refusals():
     with pytest.raises(ValueError, match="stride must be"):
         reading.start(lm, [1, 2], window=4, stride=5)
     assert reading.read(lm, []).done == 0
+
+
+def test_the_default_model(default_lm):
+    """The golden next-token values, and transformers' own loss over chunks."""
+    ids = default_lm.encode(
+        "The capital of France is Paris.\nWater is made of hydrogen and oxygen."
+    )
+    default_lm.clear()
+    found = reading.read(default_lm, ids, rows=4)
+    assert math.exp(found.logprobs[5]) == pytest.approx(0.772532, abs=1e-5)
+    assert found.entropies[5] == pytest.approx(1.48117, abs=1e-4) and found.ranks[5] == 1
+    mean, each = losses(default_lm.model, ids)
+    np.testing.assert_allclose(found.surprisals[1:], each, atol=1e-3)
+    assert found.perplexity == pytest.approx(math.exp(mean), rel=1e-4)

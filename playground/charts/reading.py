@@ -137,7 +137,7 @@ def _histogram(
     layout = theme.base_layout(
         title,
         alt=title,
-        left=44,
+        left=60,
         right=8,
         top=18,
         bottom=40,

@@ -24,7 +24,7 @@ Loader = Callable[..., LanguageModel]
 TAPE = "tape:"  # how the names of tapes begin
 EXAMPLE_TAPE = "tape:example"
 EXAMPLE_FILE = ASSETS / "tapes" / "example.dptape"
-MAX_TAPES = 8  # of visitors, kept at once
+TAPE_BYTES = 256 << 20  # of visitors' tapes, kept at once
 
 
 class Library:
@@ -116,9 +116,12 @@ class Library:
         name = TAPE + tape.tape.digest[:32]
         with self._lock:
             self._tapes[name] = tape
+            self._tapes.move_to_end(name)
             others = [n for n in self._tapes if n not in (EXAMPLE_TAPE, name)]
-            for old in others[: max(0, len(others) + 1 - MAX_TAPES)]:
-                del self._tapes[old]
+            total = sum(lm.tape.nbytes for lm in self._tapes.values())
+            for old in others:
+                if total > TAPE_BYTES:
+                    total -= self._tapes.pop(old).tape.nbytes
         return name
 
     def preload(self) -> threading.Thread:

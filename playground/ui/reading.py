@@ -8,6 +8,7 @@ text's special tokens and BOS follow the panel's prompt options.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,7 @@ class ReadTab:
         self.runner.tick(self._tick, self.inputs, [*self.outputs, self.runner], **on_tick)
         self.go.click(None, js=_START, **QUICK)
         self.stop.click(None, js=_STOP, **QUICK)
-        tab.select(self._refresh, **io, **MODEL)
+        tab.select(self._enter, **io, **MODEL)
         toolbar.language(self._speak, **io, **MODEL)
         gr.on(
             [self.edges.submit, self.edges.blur, self.panel.model_line.change],
@@ -176,6 +177,22 @@ class ReadTab:
             return {**self.draw(visit, lens, edges, t, since), self.runner: answer}
 
         return tick
+
+    @property
+    def _enter(self) -> Any:
+        @polite
+        def enter(data: Mapping[Any, Any]) -> dict[Any, Any]:
+            """Read the beginning of the text, where nothing is read yet."""
+            visit, lens = data[self.sample.visit], data[self.lens]
+            t, lm = visit.t, self.lm(visit)
+            edges = moves.edges_of(data[self.edges] or "", t)
+            if lens.reading is None:
+                # Nobody asked for it: what can't be read is told when somebody does.
+                with suppress(ValueError):
+                    lens = moves.go_on(lm, lens, self.prompt(data, t), True, t)
+            return self.draw(visit, lens, edges, t)
+
+        return enter
 
     @property
     def _refresh(self) -> Any:

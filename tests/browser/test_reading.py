@@ -33,16 +33,22 @@ def opened(serve, open_page):
             page.locator(".dp-tabs [role=tab]").last.wait_for(state="attached")
             page.evaluate("[...document.querySelectorAll('.dp-tabs [role=tab]')]"
                           ".find((tab) => /Read|阅读/.test(tab.textContent)).click()")  # fmt: skip
-            page.wait_for_selector("#dp-read-go")
+            page.wait_for_selector(".dp-read-tokens .dp-read-token")  # the sample, at first sight
         return page
 
     return start
 
 
+def wait_tokens(page, count):
+    page.wait_for_function(
+        "(n) => document.querySelectorAll('.dp-read-tokens .dp-read-token').length === n", arg=count
+    )
+
+
 def read(page, text):
     page.fill("#dp-read-typed textarea", text)
     page.click("#dp-read-go")
-    page.wait_for_selector(f".dp-read-tokens .dp-read-token:nth-child({len(text)})")
+    wait_tokens(page, len(text))
     page.wait_for_selector("#dp-read-go", state="visible")
 
 
@@ -53,8 +59,47 @@ def saved(page, selector):
         return download.value.suggested_filename, file.read()
 
 
-def test_a_text_is_read_recoloured_and_entered(opened):
+def upload(page, selector, path, content):
+    path.write_bytes(content)
+    with page.expect_file_chooser() as chooser:
+        page.click(selector)
+    chooser.value.set_files(path)
+
+
+def wait_steps(page, count):
+    page.wait_for_function(
+        "(n) => document.querySelectorAll('#dp-strip .dp-new').length === n", arg=count
+    )
+
+
+def test_a_text_is_read_recoloured_and_entered(opened, tmp_path):
     page = opened("read")
+    # Files that can't be read change nothing.
+    before = page.input_value("#dp-read-typed textarea")
+    for name, content, why in (("a.bin", b"\x00\x01", "isn't text"), ("b.txt", b"", "is empty")):
+        upload(page, "#dp-read-file", tmp_path / name, content)
+        page.wait_for_selector(f"text={why}")
+    assert page.input_value("#dp-read-typed textarea") == before
+    upload(page, "#dp-read-file", tmp_path / "c.txt", "a dog".encode("utf-16"))
+    page.wait_for_function("document.querySelector('#dp-read-typed textarea').value === 'a dog'")
+
+    # A long text stops at once, and goes on.
+    text = "the cat sat. " * 120  # seven chunks
+    page.fill("#dp-read-typed textarea", text)
+    stop = "setTimeout(() => document.querySelector('#dp-read-stop').click(), 50)"
+    page.evaluate(f"document.querySelector('#dp-read-go').click(); {stop}")
+    page.wait_for_function(
+        "document.querySelector('.dp-read-tokens').textContent.startsWith('the cat')"
+    )
+    page.wait_for_selector("#dp-read-go", state="visible")
+    page.wait_for_timeout(1500)
+    done = page.locator(".dp-read-tokens .dp-read-token").count()
+    assert 1 < done < len(text)
+    assert f"Read so far: {done:,} of {len(text):,} tokens" in page.inner_text("#dp-read-text")
+    page.click("#dp-read-go")
+    wait_tokens(page, len(text))
+    assert "Read so far" not in page.inner_text("#dp-read-text .dp-chart-subtitle")
+
     read(page, TEXT)
     tokens = page.locator(".dp-read-tokens .dp-read-token")
     assert "".join(tokens.all_text_contents()) == TEXT  # markup stays text
@@ -82,88 +127,48 @@ def test_a_text_is_read_recoloured_and_entered(opened):
     assert page.input_value("#dp-prompt textarea") == TEXT[:7]
 
 
-def test_a_long_text_stops_and_goes_on(opened):
-    page = opened("read")
-    text = "the cat sat. " * 120  # six chunks
-    page.fill("#dp-read-typed textarea", text)
-    stop = "setTimeout(() => document.querySelector('#dp-read-stop').click(), 50)"
-    page.evaluate(f"document.querySelector('#dp-read-go').click(); {stop}")
-    page.wait_for_selector(".dp-read-tokens .dp-read-token")
-    page.wait_for_selector("#dp-read-go", state="visible")
-    page.wait_for_timeout(1500)
-    done = page.locator(".dp-read-tokens .dp-read-token").count()
-    assert 1 < done < len(text)
-    assert f"Read so far: {done:,} of {len(text):,} tokens" in page.inner_text("#dp-read-text")
-    page.click("#dp-read-go")
-    page.wait_for_selector(f".dp-read-tokens .dp-read-token:nth-child({len(text)})", timeout=60000)
-    assert "Read so far" not in page.inner_text("#dp-read-text .dp-chart-subtitle")
-
-
-def test_files_that_cannot_be_read_change_nothing(opened, tmp_path):
-    page = opened("read")
-    before = page.input_value("#dp-read-typed textarea")
-    for name, content, why in (("a.bin", b"\x00\x01", "isn't text"), ("b.txt", b"", "is empty")):
-        (tmp_path / name).write_bytes(content)
-        page.set_input_files("#dp-read-file input[type=file]", tmp_path / name)
-        page.wait_for_selector(f"text={why}")
-    assert page.input_value("#dp-read-typed textarea") == before
-    (tmp_path / "c.txt").write_text("a dog", "utf-16")
-    page.set_input_files("#dp-read-file input[type=file]", tmp_path / "c.txt")
-    page.wait_for_function("document.querySelector('#dp-read-typed textarea').value === 'a dog'")
-
-
 def test_a_run_is_taken_away_and_brought_back(opened, tmp_path):
-    page = opened()
-    for count in (1, 2):
-        page.click("#dp-step")
-        page.wait_for_function(
-            "(n) => document.querySelectorAll('#dp-strip .dp-new').length === n", arg=count
-        )
-    kinds = page.locator("#dp-files .dp-file")
-    assert kinds.count() == 4
-    name, data = saved(page, "#dp-files .dp-file >> nth=0")
-    trace = Trace.from_dict(json.loads(data))
-    assert name == "tiny-2.json" and len(trace.steps) == 2
-    kinds.nth(3).click()  # the size first, then the file
-    page.wait_for_selector("#dp-files .dp-sure")
-    assert "3 positions, at most 0.1 MB" in kinds.nth(3).inner_text()
-    name, tape = saved(page, "#dp-files .dp-file >> nth=3")
-    assert name == "tiny-3.dptape" and len(from_bytes(tape).logits) == 3
-
-    (tmp_path / "bad.dptape").write_bytes(tape[:-5])
-    page.set_input_files("#dp-open input[type=file]", tmp_path / "bad.dptape")
-    page.wait_for_selector("text=the tape is damaged")
-    assert page.locator("#dp-strip .dp-new").count() == 2
-    (tmp_path / "good.dptape").write_bytes(tape)
-    page.set_input_files("#dp-open input[type=file]", tmp_path / "good.dptape")
-    page.wait_for_selector("#dp-model-line >> text=recording of tiny")
-    page.wait_for_selector("#dp-strip .dp-ahead")
-    page.click("#dp-reset")
-    page.wait_for_function("!document.querySelector('#dp-strip .dp-new')")
-    for count in (1, 2):
-        page.click("#dp-step")
-        page.wait_for_function(
-            "(n) => document.querySelectorAll('#dp-strip .dp-new').length === n", arg=count
-        )
-    page.click("#dp-step")
-    page.wait_for_selector("text=is not on the tape (3 positions are)")
-
-    (tmp_path / "trace.json").write_bytes(data)
-    page.set_input_files("#dp-open input[type=file]", tmp_path / "trace.json")
-    page.wait_for_selector("#dp-strip .dp-ahead")
-    shown = page.locator("#dp-strip .dp-token").count()
-    assert shown == len(trace.ids)
-
-
-def test_a_chart_is_taken_away(opened):
     page = opened()
     for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG"), ("html", b"<!DOCTYPE html>")):
         page.hover("#dp-bars")
         page.click("#dp-bars .dp-chart-take-open")
         name, data = saved(page, f"#dp-bars [data-kind={kind}]")
         assert name == f"bars-chart.{kind}" and data.startswith(start)
-        if kind == "svg":
-            assert "tokens survive" in data.decode()
+        assert kind != "svg" or "tokens survive" in data.decode()
+
+    for count in (1, 2):
+        page.click("#dp-step")
+        wait_steps(page, count)
+    kinds = page.locator("#dp-files .dp-file")
+    assert kinds.count() == 4
+    name, data = saved(page, "#dp-files .dp-file >> nth=0")
+    trace = Trace.from_dict(json.loads(data))
+    assert name == "tiny-2.json" and len(trace.steps) == 2
+    name, table = saved(page, "#dp-files .dp-file >> nth=2")
+    assert name == "tiny-2.parquet" and table[:4] == table[-4:] == b"PAR1"
+    kinds.nth(3).click()  # the size first, then the file
+    page.wait_for_selector("#dp-files .dp-sure")
+    assert "at most 0.1 MB (positions: 3)" in kinds.nth(3).inner_text()
+    name, tape = saved(page, "#dp-files .dp-file >> nth=3")
+    assert name == "tiny-3.dptape" and len(from_bytes(tape).logits) == 3
+
+    upload(page, "#dp-open", tmp_path / "bad.dptape", tape[:-5])
+    page.wait_for_selector("text=the tape is damaged")
+    assert page.locator("#dp-strip .dp-new").count() == 2
+    upload(page, "#dp-open", tmp_path / "good.dptape", tape)
+    page.wait_for_selector("#dp-model-line >> text=recording of tiny")
+    page.wait_for_selector("#dp-strip .dp-ahead")
+    page.click("#dp-reset")
+    wait_steps(page, 0)
+    for count in (1, 2):
+        page.click("#dp-step")
+        wait_steps(page, count)
+    page.click("#dp-step")
+    page.wait_for_selector("text=is not on the tape (3 positions are)")
+
+    upload(page, "#dp-open", tmp_path / "trace.json", data)
+    wait_steps(page, 2)
+    assert page.locator("#dp-strip .dp-token").count() == len(trace.ids)
 
 
 @pytest.mark.parametrize(
