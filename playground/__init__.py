@@ -59,6 +59,12 @@ _EXPORTS = {
     "contrastive_decode": "playground.engines.contrastive",
     "Reading": "playground.reading",
     "read": "playground.reading",
+    "Tape": "playground.tape",
+    "TapeLM": "playground.tape",
+    "record": "playground.tape",
+    "Decoder": "playground.compare",
+    "transformers_script": "playground.proof",
+    "generate_call": "playground.proof_call",
     "amateur_of": "playground.models.views",
     "draft_of": "playground.models.views",
 }

@@ -23,18 +23,21 @@ import numpy as np
 
 from playground.engines import beam, contrastive, speculative
 from playground.engines.drafting import Draft
-from playground.engines.sampling import context_full, decide
+from playground.engines.sampling import context_full, decide, fingerprint
 from playground.language_model import LanguageModel
 from playground.processors import shape
 from playground.records import (
     BeamParams,
+    BeamResult,
     BeamState,
     ContrastiveParams,
     Round,
     SamplingParams,
     SpeculativeParams,
+    SpeculativeResult,
     Stage,
     Step,
+    Trace,
 )
 from playground.records.checks import choice, integer
 from playground.records.sampling import known_fields
@@ -190,6 +193,25 @@ def given(lm: LanguageModel, prompt_ids: Sequence[int], ids: Sequence[int]) -> R
     return Run(None, tuple(prompt_ids), len(steps), steps, stop="length")
 
 
+def record_of(lm: LanguageModel, run: Run) -> Trace | BeamResult | SpeculativeResult:
+    """Return a run as its own engine's record, to be saved or proved."""
+    decoder = run.decoder
+    if decoder is None:
+        raise ValueError("a given text has no decoder")
+    if decoder.kind == "beam":
+        state = run.beams if run.beams is not None else _begun(lm, run)
+        return beam.result_of(lm, state, (), decoder.beam.replace(max_new_tokens=run.limit))
+    if decoder.kind == "speculative":
+        settings = (decoder.speculative, decoder.sampling)
+        return SpeculativeResult(run.prompt_ids, run.rounds, *settings, run.stop, fingerprint(lm))
+    return Trace(run.prompt_ids, run.steps, run.stop, fingerprint(lm))
+
+
+def _begun(lm: LanguageModel, run: Run) -> BeamState:
+    params = run.decoder.beam.replace(max_new_tokens=run.limit)
+    return beam.start(lm, run.prompt_ids, params)
+
+
 def _sampled(lm: LanguageModel, run: Run, helper: Draft | None) -> Run:
     ids, params = run.ids, run.decoder.sampling
     stages = shape(lm.logits(ids)[-1], params, ids, len(run.prompt_ids))
@@ -247,7 +269,7 @@ def _weigh(lm: LanguageModel, run: Run) -> Run:
 
 def _searched(lm: LanguageModel, run: Run, helper: Draft | None) -> Run:
     params = run.decoder.beam.replace(max_new_tokens=run.limit)
-    state = beam.start(lm, run.prompt_ids, params) if run.beams is None else run.beams
+    state = _begun(lm, run) if run.beams is None else run.beams
     if not state.stop:
         state, _ = beam.step(lm, state, params)
     return replace(run, beams=state)

@@ -13,7 +13,7 @@ BUILT = re.compile(
     r"^(components\.(strip|source|tool|key|share|take)_"
     r"|controls\.|reasons\.|page\.(bos|order|preset|model_(here|to_fetch|not_reachable)|more_filters|penalties|rules)"
     r"|sample\.(stage|trajectory|figure|flip|sentence|dice|bars)_"
-    r"|read\.figure_)"
+    r"|compare\.col_|read\.figure_)"
 )
 
 

@@ -18,6 +18,7 @@ from playground.serving.refusals import Refusal
 from playground.session import Prompt, Session, from_state, replay
 from playground.tape import TapeLM
 from playground.ui.beam import BeamTab
+from playground.ui.compare import CompareTab
 from playground.ui.components import Toolbar
 from playground.ui.contrastive import ContrastTab
 from playground.ui.controls import START
@@ -25,6 +26,7 @@ from playground.ui.events import MODEL, QUICK, Visit, polite, show_tab
 from playground.ui.language import Labels
 from playground.ui.library import EXAMPLE_TAPE, TAPE, Library
 from playground.ui.panel import EXAMPLES, Panel
+from playground.ui.proof import ProofSheet, Prove
 from playground.ui.reading import ReadTab
 from playground.ui.sampling import SampleTab
 from playground.ui.speculative import SpeculateTab
@@ -46,24 +48,30 @@ def build_demo(library: Library | None = None, allow_any: bool = True) -> gr.Blo
             brand = gr.HTML(html_template='<h1 class="dp-brand">${value}</h1>')
             labels.add(brand, "page.title", prop="value")
             toolbar = Toolbar(elem_id="dp-tools")
+        sheet = ProofSheet(elem_id="dp-proof")
         with gr.Sidebar(width=264, elem_classes="dp-sidebar"):
             panel = Panel(labels, allow_any)
         with gr.Tabs(elem_classes="dp-tabs") as tabs:
             with labels.add(gr.Tab(id="sample"), "page.tab_sample") as sample:
                 tab = SampleTab(library, panel, labels, toolbar)
                 take = TakeAway(library, panel, labels, tab)
+                prove = Prove(library, labels, tab, sheet)
+            shared = (library, panel, labels, toolbar, tab)
             with labels.add(gr.Tab(id="beam"), "beam.tab") as beam:
-                BeamTab(library, panel, labels, toolbar, tab, beam)
+                prove.beam(BeamTab(*shared, beam))
             with labels.add(gr.Tab(id="contrast"), "contrast.tab") as contrast:
-                ContrastTab(library, panel, labels, toolbar, tab, contrast, allow_any)
+                prove.contrast(ContrastTab(*shared, contrast, allow_any))
             with labels.add(gr.Tab(id="speculate"), "speculate.tab") as speculate:
-                SpeculateTab(library, panel, labels, toolbar, tab, speculate, allow_any)
+                prove.speculate(SpeculateTab(*shared, speculate, allow_any))
+            with labels.add(gr.Tab(id="compare"), "compare.tab") as compare:
+                CompareTab(*shared, compare, sheet)
             with labels.add(gr.Tab(id="read"), "read.tab") as read:
                 ReadTab(library, panel, labels, toolbar, tab, read, tabs)
             sample.select(None, js=show_tab("sample"), **QUICK)
             beam.select(None, js=show_tab("beam"), **QUICK)
             contrast.select(None, js=show_tab("contrast"), **QUICK)
             speculate.select(None, js=show_tab("speculate"), **QUICK)
+            compare.select(None, js=show_tab("compare"), **QUICK)
             read.select(None, js=show_tab("read"), **QUICK)
         language = gr.Textbox("en", visible="hidden", elem_id="dp-language")
         frame = Frame(library, panel, tab, labels, language, allow_any)

@@ -32,7 +32,8 @@ EXAMPLES = (
 BOS = ("auto", "on", "off")
 CUSTOM = "custom"  # the preset's name when the sliders are on none of them
 TABS = ("sample", "beam", "contrast", "speculate", "compare", "read")
-SAMPLED = ("sample", "contrast", "speculate")  # the tabs that draw by the sampling controls
+# The tabs that draw by the sampling controls.
+SAMPLED = ("sample", "contrast", "speculate", "compare")
 
 
 def only(*tabs: str) -> list[str]:
