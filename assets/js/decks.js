@@ -47,6 +47,7 @@
     const setting = (item) => {
       const line = dp.el("label", "dp-deck-setting");
       line.append(dp.el("span", "", item.label));
+      line.title = item.title || item.label;
       let input;
       if (item.options) input = select(item.options, item.value, item.label);
       else {

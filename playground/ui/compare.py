@@ -37,6 +37,7 @@ from playground.words import LANGUAGES, Translate
 
 RUNNER = "dp-compare-runner"
 WAIT = 60  # ms between two steps at least
+PACE = 4  # steps of a run for which charts and table are drawn once; its texts grow at each
 LENGTH = Number("length", "compare.length", 1, moves.MAX_LENGTH, moves.LENGTH, 1, True)
 _HINT = '<p class="dp-hint">${value}</p>'
 
@@ -116,10 +117,10 @@ class CompareTab:
         """Return the visitor's model."""
         return self.library.get(visit.model)
 
-    def draw(self, data: Data, state: Comparison) -> dict[Any, Any]:
-        """Return the updates that show a comparison; all parts of the screen."""
+    def draw(self, data: Data, state: Comparison, whole: bool = True) -> dict[Any, Any]:
+        """Return the updates that show a comparison; not ``whole``, its texts alone."""
         visit: Visit = data[self.sample.visit]
-        values = screen.draw_screen(self.lm(visit), state, self.seconds, visit.t)
+        values = screen.draw_screen(self.lm(visit), state, self.seconds, visit.t, whole)
         line = gr.update(value=screen.status(state, visit.t))
         return {**self._stamped(values), self.state: state, self.status: line}
 
@@ -163,7 +164,9 @@ class CompareTab:
             **MODEL,
         )
         self.run.click(None, js=start(RUNNER), **QUICK)
-        self.stop.click(None, js=stop(RUNNER), **QUICK)
+        counted = [self.sentence, self.table, self.probabilities, self.taxes]
+        stopping = {"inputs": {self.sample.visit, self.state}, "outputs": counted, **MODEL}
+        self.stop.click(self._stopped, js=stop(RUNNER), **stopping)
         self.reset.click(self._reset, **shown, **MODEL)
         self.decks.edit(self._edit, **shown, **MODEL)
         self.decks.prove(self._prove, {self.sample.visit, self.state}, [self.sheet], **MODEL)
@@ -196,9 +199,22 @@ class CompareTab:
                 return {self.runner: answer}
             # Steps of a run: each brings every text at least one token further.
             answer |= {"end": state.ended, "length": 2 * moves.MAX_LENGTH}
-            return {**self.draw(data, state), self.runner: answer}
+            whole = state.ended or count % PACE == PACE - 1
+            return {**self.draw(data, state, whole), self.runner: answer}
 
         return tick
+
+    @property
+    def _stopped(self) -> Handler:
+        @polite
+        def stopped(data: Data) -> dict[Any, Any]:
+            if data[self.state].setup is None:
+                return {}
+            # The state is left alone: a step under way may have changed it meanwhile.
+            found = self.draw(data, data[self.state])
+            return {part: found[part] for part in self.parts.values() if part is not self.decks}
+
+        return stopped
 
     @property
     def _reset(self) -> Handler:

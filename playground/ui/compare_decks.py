@@ -71,6 +71,10 @@ KIND_WORDS = {
 }
 
 
+# What a narrow head says instead of the whole word.
+_SHORT = {"temperature": "compare.short_temperature", "length_penalty": "compare.short_penalty"}
+
+
 @dataclass(frozen=True, slots=True)
 class Deck:
     """A kind and its settings, (field, value) pairs; a setting that is left out has its start."""
@@ -185,7 +189,9 @@ def shown(
     found: list[dict[str, Any]] = []
     for setting in SETTINGS[one.kind]:
         value = one.value(setting)
-        item: dict[str, Any] = {"field": setting.field, "label": t(setting.word), "value": value}
+        label = t(_SHORT.get(setting.field, setting.word))
+        item: dict[str, Any] = {"field": setting.field, "label": label, "value": value}
+        item["title"] = t(setting.word)
         if isinstance(setting, Number):
             item |= {"low": setting.low, "high": setting.high, "step": setting.step}
         else:

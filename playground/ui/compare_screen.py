@@ -29,10 +29,13 @@ Seconds = Mapping[str, SecondModels]
 
 
 def draw_screen(
-    lm: LanguageModel, state: Comparison, seconds: Seconds, t: Translate
+    lm: LanguageModel, state: Comparison, seconds: Seconds, t: Translate, whole: bool = True
 ) -> dict[str, Any]:
-    """Return the values of all parts."""
+    """Return the values of all parts, or (not ``whole``) of the decks alone."""
     named = names(state.decks, t)
+    found = {"decks": decks(lm, state, seconds, named, t)}
+    if not whole:
+        return found
     rows = [(name, column.run) for name, column in zip(named, state.columns, strict=True)]
     human = t("compare.human_name")
     if state.human is not None:
@@ -44,7 +47,7 @@ def draw_screen(
     ]
     counted = [(name, figures(run, lm.eos_ids)) for name, run in rows if run is not None]
     return {
-        "decks": decks(lm, state, seconds, named, t),
+        **found,
         "sentence": {"parts": [sentence(counted, human, t)]},
         "table": table(counted, t),
         "probabilities": charts.probabilities(lanes, t=t, length=state.length),
