@@ -62,6 +62,9 @@ _EXPORTS = {
     "Tape": "playground.tape",
     "TapeLM": "playground.tape",
     "record": "playground.tape",
+    "Decoder": "playground.compare",
+    "transformers_script": "playground.proof",
+    "generate_call": "playground.proof_call",
     "amateur_of": "playground.models.views",
     "draft_of": "playground.models.views",
 }
