@@ -117,7 +117,15 @@
     const room = () => document.documentElement.style.setProperty(
       "--dp-tools-width", `calc(${root.offsetWidth}px + 2rem)`);
     new ResizeObserver(room).observe(root);
-    if (innerWidth <= 768) document.querySelector(".dp-sidebar.open .toggle-button")?.click();
-    requestAnimationFrame(() => document.documentElement.classList.add("dp-ready"));
+    // On a busy machine the panel may open after this: look again for a while.
+    const ready = () => requestAnimationFrame(() => document.documentElement.classList.add("dp-ready"));
+    const tuck = (tries) => {
+      const open = document.querySelector(".dp-sidebar.open .toggle-button");
+      if (open) open.click();
+      if (open || !tries) ready();
+      else setTimeout(() => tuck(tries - 1), 50);
+    };
+    if (innerWidth <= 768) tuck(40);
+    else ready();
   };
 })();
