@@ -5,7 +5,7 @@ their own rows only. A worker of its own asks the model:
 
 1. What is cached is answered at once, whatever the worker does.
 2. Requests queue in order of arrival. The worker takes the first; if it needs one token read, all
-   others like it join (up to ``max_batch``; equal prefixes are computed once).
+   others like it join (up to ``limits.batch``; equal prefixes are computed once).
 3. A long prompt is read in pieces of ``CHUNK`` tokens; between two pieces the queue goes on, so
    that nobody's step waits for another's prompt.
 4. What can't join goes one by one, in its turn: several positions at once, whole batches of beams,
@@ -31,28 +31,15 @@ import numpy as np
 from playground.language_model import check_ids
 from playground.serving.limits import UNLIMITED, Limits, Pace
 from playground.serving.refusals import Busy, Cancelled, Refusal
+from playground.serving.requests import Request, fail, frozen
 from playground.serving.turns import aside
 
 CHUNK = 128
 # How long a forward waits for sessions that took part in the last one, as a share of its time.
 PATIENCE = 0.25
-
-
 IDLE = 2.0  # seconds without work after which the worker's thread ends
 
 Forward = Callable[[dict[str, Any]], None]
-
-
-class Request:
-    """One question in the queue: ``rows`` of ids, ``last`` positions each, and who waits for it."""
-
-    __slots__ = ("arrived", "futures", "key", "last", "rows", "unread")
-
-    def __init__(self, key: Any, rows: tuple[tuple[int, ...], ...], last: int) -> None:
-        self.key, self.rows, self.last = key, rows, last
-        self.futures: dict[Future, str] = {}  # -> its session
-        self.arrived = time.perf_counter()
-        self.unread: int | None = None  # what was left of a long prompt when its turn came last
 
 
 class BatchedLM:
@@ -114,7 +101,7 @@ class BatchedLM:
         rows = tuple(check_ids(self.unbatched, p, last) for p in prefixes)
         found = [self.unbatched.known(row, last) if row else None for row in rows]
         if found and all(row is not None for row in found):
-            return _frozen(np.stack(found))
+            return frozen(np.stack(found))
         return self._ask(session, ("many", rows, last), rows, last)
 
     def learn(self, ids: Sequence[int], logits: np.ndarray) -> None:
@@ -227,7 +214,7 @@ class BatchedLM:
             except Exception as error:  # a bug of ours must not leave the class waiting for ever
                 with self._changed:
                     waiting, self._queue = list(self._queue.values()), OrderedDict()
-                _fail(waiting, error)
+                fail(waiting, error)
 
     def _turn(self) -> None:
         """Serve the first request, and those that can join it."""
@@ -286,7 +273,7 @@ class BatchedLM:
         self.joined += len(batch)
         self._last = len(batch), time.perf_counter() - began
         self._tell("steps", batch, began)
-        self._finish(batch, [_frozen(row[None].copy()) for row in block])
+        self._finish(batch, [frozen(row[None].copy()) for row in block])
 
     def _alone(self, request: Request) -> None:
         began = time.perf_counter()
@@ -336,20 +323,8 @@ class BatchedLM:
                     del self._queue[request.key]
         for request, result in zip(batch, found, strict=True):
             if isinstance(result, Exception):
-                _fail([request], result)
+                fail([request], result)
                 continue
             for future in request.futures:
                 if future.set_running_or_notify_cancel():
                     future.set_result(result)
-
-
-def _frozen(rows: np.ndarray) -> np.ndarray:
-    rows.flags.writeable = False
-    return rows
-
-
-def _fail(requests: Sequence[Request], error: Exception) -> None:
-    for request in requests:
-        for future in request.futures:
-            if future.set_running_or_notify_cancel():
-                future.set_exception(error)

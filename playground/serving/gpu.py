@@ -76,7 +76,8 @@ def steps_ahead(
 class Ahead:
     """Fills a model's cache with the steps of a run before they are asked for.
 
-    ``learn(ids, logits)`` puts logits into the cache of the model that the page uses.
+    ``learn(ids, logits)`` puts logits into the cache of the model that the page uses. ``who()``
+    names the visitor: quotas are each visitor's own, and so is the pause after a refusal.
     """
 
     def __init__(
@@ -84,20 +85,22 @@ class Ahead:
         run: Run,
         learn: Callable[[list[int], np.ndarray], None],
         clock: Callable[[], float] = time.monotonic,
+        who: Callable[[], str] = lambda: "",
     ) -> None:
-        self._run, self._learn, self._clock = run, learn, clock
-        self._until = 0.0
+        self._run, self._learn, self._clock, self._who = run, learn, clock, who
+        self._until: dict[str, float] = {}
 
     def __call__(
         self, ids: list[int], params: SamplingParams, prompt_length: int, count: int = AHEAD
     ) -> str:
         """Make steps on the GPU; return "" or, once in a while, why it can't be had."""
-        if self._clock() < self._until:
+        now, who = self._clock(), self._who()
+        if now < self._until.get(who, 0.0):
             return ""
         try:
             found = self._run([int(i) for i in ids], params.to_dict(), prompt_length, count)
         except Exception as error:  # a quota, a queue, a lost worker: the CPU can do it too
-            self._until = self._clock() + PAUSE
+            self._until = {w: t for w, t in self._until.items() if now < t} | {who: now + PAUSE}
             log.warning("shared GPU refused: %s", type(error).__name__)
             return str(getattr(error, "message", "") or error).split("\n")[0][:200]
         path = list(ids)

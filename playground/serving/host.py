@@ -72,7 +72,7 @@ class Host:
             return lm
         shared = BatchedLM(lm, self.limits, self._session, self.meter.add)
         if self.gpu is not None and name == "default":
-            shared.ahead = Ahead(self.gpu, shared.learn)
+            shared.ahead = Ahead(self.gpu, shared.learn, who=session)
         self._models.add(shared)
         return shared
 

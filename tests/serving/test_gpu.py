@@ -87,22 +87,24 @@ class Quota(Exception):
 
 
 def test_a_refused_gpu_is_told_in_words_once_and_the_cpu_goes_on():
-    now, calls = [0.0], []
+    now, calls, who = [0.0], [], ["a"]
 
     def refuse(*_):
         calls.append(1)
         raise Quota()
 
     lm = BatchedLM(tiny())
-    lm.ahead = gpu.Ahead(refuse, lm.learn, clock=lambda: now[0])
+    lm.ahead = gpu.Ahead(refuse, lm.learn, clock=lambda: now[0], who=lambda: who[0])
     ids = list(some_ids(6))
     assert lm.ahead(ids, PARAMS, 6) == (
         "You have exceeded your GPU quota (15s requested vs. 3s left)."
     )
     assert lm.ahead(ids, PARAMS, 6) == "" and len(calls) == 1
+    who[0] = "b"  # whose quota is another
+    assert "quota" in lm.ahead(ids, PARAMS, 6) and len(calls) == 2
     assert len(pg.generate(lm, ids, PARAMS, 3, stop_at_eos=False).new_ids) == 3
     now[0] += gpu.PAUSE + 1
-    assert "quota" in lm.ahead(ids, PARAMS, 6) and len(calls) == 2
+    assert "quota" in lm.ahead(ids, PARAMS, 6) and len(calls) == 3
 
 
 def test_elsewhere_nothing_asks_for_a_gpu(monkeypatch):
