@@ -10,7 +10,6 @@ Format: "1." and base64url(zlib(JSON)); the digit is the version of the format.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import zlib
 from typing import Any
@@ -41,11 +40,12 @@ def from_link(link: str) -> dict[str, Any]:
         data = base64.b64decode(packed + "=" * (-len(packed) % 4), altchars=b"-_", validate=True)
         unpack = zlib.decompressobj()
         raw = unpack.decompress(data, MAX_JSON)
-        if unpack.unconsumed_tail:
-            raise ValueError(f"link must hold at most {MAX_JSON} bytes")
-        state = json.loads(raw)
-    except (binascii.Error, zlib.error, UnicodeError, json.JSONDecodeError, RecursionError) as e:
+        # A ValueError of theirs is about Python (letters, digits of a number), not about the link.
+        state = None if unpack.unconsumed_tail else json.loads(raw)
+    except (ValueError, zlib.error, RecursionError) as e:
         raise ValueError("link is damaged: part of it is missing or changed") from e
+    if unpack.unconsumed_tail:
+        raise ValueError(f"link must hold at most {MAX_JSON} bytes")
     if not isinstance(state, dict):
         raise ValueError("link must hold an object")
     return state

@@ -51,7 +51,10 @@ class Prompt:
                 raise ValueError(f"{name} must be true or false, got {getattr(self, name)!r}")
         if self.bos not in (None, True, False):
             raise ValueError(f"bos must be true, false or none, got {self.bos!r}")
-        turns = tuple((str(role), str(content)) for role, content in self.turns)
+        turns = tuple(self.turns)
+        if any(not isinstance(turn, list | tuple) or len(turn) != 2 for turn in turns):
+            raise ValueError("turns must be pairs of a role and a text")
+        turns = tuple((str(role), str(content)) for role, content in turns)
         for role, content in turns:
             if role not in ROLES or len(content) > MAX_TEXT:
                 raise ValueError(f"turns must be of {', '.join(ROLES)}, got {role!r}")

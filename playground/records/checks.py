@@ -21,11 +21,13 @@ def number(
 ) -> float:
     """Check that ``value`` is a finite number in the range."""
     left, right = "(" if open_low else "[", ")" if open_high else "]"
-    ok = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    ok = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if ok:
         ok = (low < value if open_low else low <= value) and (
             value < high if open_high else value <= high
         )
+    # Last: of a whole number beyond every float, isfinite raises instead of answering.
+    ok = ok and math.isfinite(value)
     if not ok:
         raise ValueError(f"{name} must be in {left}{low:g}, {high:g}{right}, got {value!r}")
     return value

@@ -67,10 +67,20 @@ class SamplingParams:
         number("top_n_sigma", self.top_n_sigma, 0, 1e4)
         number("xtc_probability", self.xtc_probability, 0, 1)
         number("xtc_threshold", self.xtc_threshold, 0, 1)
+        if not isinstance(self.penalize_prompt, bool):
+            raise ValueError(f"penalize_prompt must be true or false, got {self.penalize_prompt!r}")
         # Lists (from JSON) become tuples, so that params stay hashable.
-        object.__setattr__(self, "banned_tokens", tuple(int(i) for i in self.banned_tokens))
+        try:
+            banned = np.array([int(i) for i in self.banned_tokens], np.int64)
+        except (TypeError, ValueError, OverflowError):
+            got = f"got {self.banned_tokens!r}"
+            raise ValueError(f"banned_tokens must be token ids, {got}") from None
+        object.__setattr__(self, "banned_tokens", tuple(banned.tolist()))
         if self.order is not None:
-            object.__setattr__(self, "order", tuple(self.order))
+            names = self.order if isinstance(self.order, list | tuple) else [None]
+            if not all(isinstance(name, str) for name in names):
+                raise ValueError(f"order must name filters, got {self.order!r}")
+            object.__setattr__(self, "order", tuple(names))
 
     def replace(self, **changes: Any) -> SamplingParams:
         """Return a copy with some fields changed."""
