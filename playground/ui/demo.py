@@ -167,20 +167,20 @@ class Frame:
     def _first(self, visit: Visit, state: dict[str, Any] | None) -> dict[Any, Any]:
         """Return the first screen: the link's state, or the first example."""
         lm = self.library.get(visit.model)
-        params = START
-        session = None
         if state is not None:
             try:
                 session = from_state(state, lm)
                 params = SamplingParams.from_dict(state.get("now", {}))
+                # Settings may be fit in themselves and still impossible for this model.
+                shown = self.show(replace(visit, session=session), params)
                 theirs, ours = str(state.get("weights", "")), session.trace.model
                 if theirs and theirs != ours:
                     gr.Info(visit.t("page.model_differs", theirs=theirs[:120], ours=ours))
+                return shown
             except ValueError as error:
                 gr.Warning(visit.t("page.bad_link", text=error))
-        if session is None:
-            params, session = START, Session().start(Prompt(EXAMPLES[0]), lm)
-        return self.show(replace(visit, session=session), params)
+        session = Session().start(Prompt(EXAMPLES[0]), lm)
+        return self.show(replace(visit, session=session), START)
 
     def show(self, visit: Visit, params: SamplingParams) -> dict[Any, Any]:
         """Return the updates of the whole page for a visit: view, panel, model."""

@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from playground.export import to_link
 from tests.browser.demo_sample import MODELS, build
 
 STRIP = "#dp-strip button"
@@ -187,7 +188,17 @@ def test_a_link_rebuilds_the_screen_elsewhere(page, open_page):
     assert there.inner_text("#dp-beam-step") == "Step"
 
 
-@pytest.mark.parametrize("state", ["1.nonsense", "9.abc", "<script>alert(1)</script>"])
+# Whole and well formed, and no settings for any model.
+IMPOSSIBLE = to_link(
+    {"prompt": {"text": "hi"}, "params": [], "steps": [], "now": {"banned_tokens": [10**9]}}
+)
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["1.nonsense", "9.abc", "<script>alert(1)</script>", IMPOSSIBLE],
+    ids=["nonsense", "version", "script", "impossible"],
+)
 def test_a_damaged_link_is_told_and_the_page_starts_afresh(serve, open_page, state):
     page = open_page(f"{serve(build)}/?state={state}")
     assert "can't be opened" in toast(page)
