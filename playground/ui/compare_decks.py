@@ -72,7 +72,13 @@ KIND_WORDS = {
 
 
 # What a narrow head says instead of the whole word.
-_SHORT = {"temperature": "compare.short_temperature", "length_penalty": "compare.short_penalty"}
+_SHORT = {
+    "temperature": "compare.short_temperature",
+    "length_penalty": "compare.short_penalty",
+    "amateur_weight": "compare.short_weight",
+    "plausibility": "compare.short_plausibility",
+    "gamma": "compare.short_gamma",
+}
 
 
 @dataclass(frozen=True, slots=True)
