@@ -21,6 +21,7 @@ def measured(lm, text, decoder):
     return figures(run, lm.eos_ids)
 
 
+@pytest.mark.slow
 def test_beams_and_greedy_are_likelier_and_duller_than_people(default_lm):
     lm = default_lm
     human = given(lm, lm.encode(WOODS), lm.encode(" " + WOODS_HUMAN)[:TOKENS])
