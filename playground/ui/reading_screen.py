@@ -158,13 +158,12 @@ def words(lens: Lens, t: Translate) -> dict[str, Any]:
     for word in found[:WORDS]:
         bits = word.surprisal / math.log(2)
         p = figure_text(math.exp(-word.surprisal))
-        cells = [word.text.strip(), amount_text(bits), p, count_text(word.end - word.start)]
-        rows.append({"cells": [*cells, count_text(word.start + 1)], "id": word.start})
+        cells = [word.text.strip(), amount_text(bits), p, count_text(word.start + 1)]
+        rows.append({"cells": cells, "id": word.start})
     columns = [
         {"label": t("read.word"), "kind": "token"},
         {"label": t("read.word_bits"), "kind": "number"},
         {"label": t("read.word_p"), "kind": "number"},
-        {"label": t("read.word_tokens"), "kind": "number"},
         {"label": t("read.word_place"), "kind": "number"},
     ]
     return {"columns": columns if rows else [], "rows": rows, "caption": t("read.words")}
