@@ -209,7 +209,7 @@ def build():
                     },
                     elem_id="table",
                 )
-            for name in ("Beam", "Contrast", "Speculate", "Compare", "Read", "Learn"):
+            for name in ("Beam", "Contrast", "Speculate", "Read"):
                 with gr.Tab(name):
                     gr.Markdown(name)
         log = gr.Textbox(label="log", elem_id="log", interactive=False)

@@ -217,8 +217,7 @@ def test_the_language_changes_every_word(page):
     assert "贪心" in page.inner_text("#dp-beam-verdict")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", [(375, 812), (1280, 720)])
+@pytest.mark.parametrize(("size", "theme"), [((375, 812), "dark"), ((1280, 720), "light")])
 def test_nothing_overlaps_is_cut_or_scrolls_sideways(serve, open_page, size, theme):
     page = ready(open_page(f"{serve(build)}/?__theme={theme}", size))
     step(page, 3)

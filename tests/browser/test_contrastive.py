@@ -167,8 +167,7 @@ def test_another_model_as_amateur_and_a_run_that_ends_with_its_page(page):
     assert MODELS["default"].forwards == asked
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", [(375, 812), (1280, 720)])
+@pytest.mark.parametrize(("size", "theme"), [((375, 812), "dark"), ((1280, 720), "light")])
 def test_nothing_overlaps_is_cut_or_scrolls_sideways(serve, open_page, size, theme):
     page = ready(open_page(f"{serve(build)}/?__theme={theme}", size))
     step(page, 3)

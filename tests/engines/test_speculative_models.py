@@ -162,7 +162,7 @@ def test_default_model_greedy_equals_plain_greedy(default_lm, prompt):
     """50 tokens a prompt; gamma goes round 1, 3, 5, 8 (the tiny model has every combination)."""
     place = PROMPTS.index(prompt)
     gamma = pg.SpeculativeParams((1, 3, 5, 8)[place % 4])
-    drafts = [pg.draft_of(default_lm, "early-exit", layer=7)]
+    drafts = [pg.draft_of(default_lm, "distilled")]
     if place % 5 == 4:
         drafts.append(pg.PromptLookup())
     ids = default_lm.encode(prompt)
