@@ -15,8 +15,7 @@ import gradio as gr
 from playground.ui import beam_screen as screen
 from playground.ui.beam_controls import PRESETS
 from playground.ui.beam_moves import Search
-from playground.ui.events import MODEL, QUICK, now, polite, stamp
-from playground.words import LANGUAGES, translator
+from playground.ui.events import MODEL, QUICK, language_of, now, polite, stamp
 
 Data = Mapping[Any, Any]
 Handler = Callable[..., Any]
@@ -157,10 +156,8 @@ class Follower:
     def _speak(self) -> Handler:
         @polite
         def speak(data: Data, event: gr.EventData) -> dict[Any, Any]:
-            asked = event._data.get("language")
-            language = asked if asked in LANGUAGES else "en"
-            visit = replace(data[self.tab.sample.visit], language=language)
-            found = self.view.choices(translator(language))
+            visit = replace(data[self.tab.sample.visit], language=language_of(event))
+            found = self.view.choices(visit.t)
             search = data[self.tab.search]
             if not search.states:
                 return found

@@ -25,7 +25,7 @@ from playground.ui.compare_moves import Comparison, Setup, Tracks
 from playground.ui.compare_presets import PRESETS, preset_of
 from playground.ui.components import PlotlyChart, Sentence, Table
 from playground.ui.decks import Decks
-from playground.ui.events import MODEL, QUICK, Visit, now, polite, stamp
+from playground.ui.events import MODEL, QUICK, Visit, language_of, now, polite, stamp
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.numbers import Number, read, slider
@@ -33,7 +33,7 @@ from playground.ui.panel import Panel
 from playground.ui.proof import ProofSheet, sheet_value
 from playground.ui.runner import Runner, start, stop
 from playground.ui.second_models import OTHER, SecondModels
-from playground.words import LANGUAGES, Translate
+from playground.words import Translate
 
 RUNNER = "dp-compare-runner"
 WAIT = 60  # ms between two steps at least
@@ -267,9 +267,7 @@ class CompareTab:
     def _refresh(self) -> Handler:
         @polite
         def refresh(data: Data) -> dict[Any, Any]:
-            example = data.get(self.panel.examples)
-            if example:
-                data = {**data, self.panel.prompt: example}
+            data = self.panel.with_example(data)
             return self._show(data, seen=data[self.state].setup is not None)
 
         return refresh
@@ -321,9 +319,7 @@ class CompareTab:
     def _speak(self) -> Handler:
         @polite
         def speak(data: Data, event: gr.EventData) -> dict[Any, Any]:
-            asked = event._data.get("language")
-            language = asked if asked in LANGUAGES else "en"
-            visit = replace(data[self.sample.visit], language=language)
+            visit = replace(data[self.sample.visit], language=language_of(event))
             if data[self.state].setup is None:  # never opened: the tab is drawn when it is
                 return {self.preset: gr.update(choices=_offers(visit.t))}
             found = self._show({**data, self.sample.visit: visit})

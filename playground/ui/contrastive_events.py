@@ -22,10 +22,10 @@ from playground.ui.contrastive_controls import preset_of
 from playground.ui.contrastive_moves import Contest
 from playground.ui.contrastive_view import ContrastView
 from playground.ui.controls import PRESETS as SAMPLING_PRESETS
-from playground.ui.events import Visit, now, polite
+from playground.ui.events import Visit, language_of, now, polite
 from playground.ui.library import Library
 from playground.ui.panel import Panel
-from playground.words import LANGUAGES, Translate
+from playground.words import Translate
 
 WAIT = 150  # ms between two tokens of a run at least, so that the eye can follow
 
@@ -113,9 +113,7 @@ class ContrastEvents(ABC):
     def _refresh(self) -> Handler:
         @polite
         def refresh(data: Data) -> dict[Any, Any]:
-            example = data.get(self.panel.examples)
-            if example:
-                data = {**data, self.panel.prompt: example}
+            data = self.panel.with_example(data)
             return self._show(data)
 
         return refresh
@@ -185,9 +183,7 @@ class ContrastEvents(ABC):
     def _speak(self) -> Handler:
         @polite
         def speak(data: Data, event: gr.EventData) -> dict[Any, Any]:
-            asked = event._data.get("language")
-            language = asked if asked in LANGUAGES else "en"
-            visit = replace(data[self.sample.visit], language=language)
+            visit = replace(data[self.sample.visit], language=language_of(event))
             found = self._show({**data, self.sample.visit: visit})
             return {part: value for part, value in found.items() if part is not self.contest}
 

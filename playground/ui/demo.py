@@ -22,7 +22,7 @@ from playground.ui.compare import CompareTab
 from playground.ui.components import Toolbar
 from playground.ui.contrastive import ContrastTab
 from playground.ui.controls import START
-from playground.ui.events import MODEL, QUICK, Visit, polite, show_tab
+from playground.ui.events import MODEL, QUICK, Visit, language_of, polite, show_tab
 from playground.ui.language import Labels
 from playground.ui.library import EXAMPLE_TAPE, TAPE, Library
 from playground.ui.panel import EXAMPLES, Panel
@@ -196,10 +196,7 @@ class Frame:
     def _speak(self) -> Any:
         @polite
         def speak(data: dict[Any, Any], event: gr.EventData) -> dict[Any, Any]:
-            language = event._data.get("language")
-            visit = replace(
-                data[self.tab.visit], language=language if language in LANGUAGES else "en"
-            )
+            visit = replace(data[self.tab.visit], language=language_of(event))
             found = {**self._words(visit.language), self.tab.visit: visit}
             lm = self.library.loaded(visit.model)
             if lm is not None:

@@ -57,6 +57,12 @@ def show_tab(name: str) -> str:
     return f"() => {{ window.dp?.showTab({name!r}); }}"
 
 
+def language_of(event: gr.EventData) -> str:
+    """Return the language that the toolbar asks for; English for any that isn't ours."""
+    asked = event._data.get("language")
+    return asked if asked in LANGUAGES else "en"
+
+
 def now() -> int:
     """Return a sequence number: microseconds, which JavaScript holds exactly."""
     return time.time_ns() // 1000

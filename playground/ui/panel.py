@@ -109,6 +109,11 @@ class Panel:
         """Every component that a handler may read."""
         return {*self.prompt_parts, *self.controls.parts.values(), self.model}
 
+    def with_example(self, data: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """Return what came with the chosen example, where there is one, as the prompt."""
+        example = data.get(self.examples)
+        return {**data, self.prompt: example} if example else data
+
     def read_prompt(self, data: Mapping[Any, Any]) -> Prompt:
         """Return the prompt as the controls show it."""
         return Prompt(

@@ -22,7 +22,7 @@ from playground.takeaway import table
 from playground.ui import reading_moves as moves
 from playground.ui import reading_screen as screen
 from playground.ui.components import Figures, PlotlyChart, Sentence, Table
-from playground.ui.events import MODEL, QUICK, Visit, now, polite, stamp
+from playground.ui.events import MODEL, QUICK, Visit, language_of, now, polite, stamp
 from playground.ui.files import Files, file_value
 from playground.ui.language import Labels
 from playground.ui.library import Library
@@ -30,7 +30,7 @@ from playground.ui.panel import Panel
 from playground.ui.reading_moves import EDGES, Lens
 from playground.ui.reading_text import ReadText
 from playground.ui.runner import Runner
-from playground.words import LANGUAGES, Translate, translator
+from playground.words import Translate, translator
 
 RUNNER = "dp-read-runner"
 _START = f'() => {{ dp.runs["{RUNNER}"].start(); }}'
@@ -214,11 +214,10 @@ class ReadTab:
     def _speak(self) -> Any:
         @polite
         def speak(data: Mapping[Any, Any], event: gr.EventData) -> dict[Any, Any]:
-            asked = event._data.get("language")
             visit, lens = data[self.sample.visit], data[self.lens]
             if lens.reading is None:
                 return {}
-            t = translator(asked if asked in LANGUAGES else "en")
+            t = translator(language_of(event))
             found = self.draw(visit, lens, moves.edges_of(data[self.edges] or "", t), t)
             return {part: value for part, value in found.items() if part is not self.lens}
 

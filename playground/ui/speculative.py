@@ -21,7 +21,7 @@ from playground.session import Session
 from playground.ui import speculative_lab as lab
 from playground.ui import speculative_moves as moves
 from playground.ui import speculative_screen as screen
-from playground.ui.events import MODEL, QUICK, Visit, now, polite, stamp
+from playground.ui.events import MODEL, QUICK, Visit, language_of, now, polite, stamp
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.panel import Panel
@@ -30,7 +30,7 @@ from playground.ui.second_models import EXIT, SecondModels
 from playground.ui.speculative_controls import EXIT_AT, KINDS, SpeculateControls, preset_of, usable
 from playground.ui.speculative_moves import Setup, Speculation
 from playground.ui.speculative_view import RUNNER, SpeculateView
-from playground.words import LANGUAGES, Translate, translator
+from playground.words import Translate
 
 WAIT = 400  # ms between two rounds of a run at least, so that the eye can follow
 
@@ -86,13 +86,12 @@ class SpeculateTab(SpeculateView):
         self,
         data: Mapping[Any, Any],
         run: Speculation,
-        language: str = "",
         rule: str = "",
         with_lab: bool = True,
     ) -> dict[Any, Any]:
         """Return the updates that show a run; all parts of the screen."""
         visit = data[self.sample.visit]
-        t = translator(language) if language else visit.t
+        t = visit.t
         rule = rule or data[self.rule]
         lm = self.lm(visit)
         draft = self.draft(lm, run.setup)
@@ -334,16 +333,14 @@ class SpeculateTab(SpeculateView):
     def _speak(self) -> Callable[..., Any]:
         @polite
         def speak(data: dict[Any, Any], event: gr.EventData) -> dict[Any, Any]:
-            asked = event._data.get("language")
-            language = asked if asked in LANGUAGES else "en"
             run = data[self.run_state]
-            visit = replace(data[self.sample.visit], language=language)
+            visit = replace(data[self.sample.visit], language=language_of(event))
             data = {**data, self.sample.visit: visit}
             if run.setup is None:  # never opened: the tab is drawn when it is
                 return {}
             lm, t = self.lm(visit), visit.t
             found = self.controls.show(lm, self.controls.choice(data, lm, t), t)
-            drawn = self.draw(data, run, language)
+            drawn = self.draw(data, run)
             return {**found, **{p: v for p, v in drawn.items() if p is not self.run_state}}
 
         return speak
