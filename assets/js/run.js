@@ -4,13 +4,14 @@
 // In:  props.value {"end": bool, "length": tokens per run, "wait": ms between tokens, "seq": n}, the
 //      answer to a tick. Out: the event "tick". dp.run.start(), dp.run.stop(), dp.run.on; while it
 //      runs, body has the class dp-running. A runner with an elem_id is dp.runs[elem_id] instead, and
-//      its class is dp-running-<elem_id>.
+//      its class is dp-running-<elem_id>. A tick that gets no answer for a minute ends the run.
 (() => {
   if (!window.dp || dp.runner) return;
   dp.runs = {};
   dp.runner = ({ element, props, watch, send }) => {
     const name = props.name || "";
     const mark = "dp-running" + (name && "-" + name);
+    const PATIENCE = 60000; // ms
     let timer = 0;
     let count = 0;
     let asked = 0;
@@ -23,6 +24,7 @@
       if (!run.on) return;
       if (!element.isConnected) { set(false); return; }
       asked = performance.now();
+      timer = setTimeout(run.stop, PATIENCE);
       send({ count });
     };
     const run = {
@@ -36,6 +38,7 @@
     watch("value", () => {
       const value = dp.parse(props.value);
       if (!value || !dp.newer(state, value.seq) || !run.on) return;
+      clearTimeout(timer);
       count += 1;
       if (value.end || count >= value.length) { set(false); return; }
       // After the paint of this answer, or a slow machine would fall behind its own run.

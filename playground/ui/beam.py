@@ -8,7 +8,7 @@ What follows from the panel, the language and the ranking's rule is in ``ui.beam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,22 +18,19 @@ from playground.engines.sampling import fingerprint
 from playground.format import setting_text
 from playground.language_model import LanguageModel
 from playground.records.beam import BeamParams, Hypothesis
+from playground.records.checks import number
 from playground.ui import beam_moves as moves
 from playground.ui import beam_screen as screen
 from playground.ui.beam_controls import BUDGET, HORIZON
 from playground.ui.beam_follow import Follower
 from playground.ui.beam_moves import Search
-from playground.ui.beam_view import BeamView
+from playground.ui.beam_view import RUNNER, BeamView
 from playground.ui.events import MODEL, QUICK, Visit, now, polite, stamp
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.numbers import read
 from playground.ui.panel import Panel
-
-# Space runs or stops: whichever of the two buttons is to be seen is pressed.
-_PRESS_RUN = """() => { const seen = (id) => { const b = document.getElementById(id);
-  return b && b.offsetParent ? b : null; };
-  (seen("dp-beam-stop") || seen("dp-beam-run"))?.click(); }"""
+from playground.ui.runner import Pace, start, stop, toggle
 
 Data = Mapping[Any, Any]
 Move = Callable[[LanguageModel, Search, Any, Any], Search]
@@ -52,7 +49,7 @@ class BeamTab:
         self.view = view = BeamView(panel, labels)
         self.parts = {name: getattr(view, name) for name in screen.PARTS}
         self.inputs = {*panel.inputs, *view.inputs, sample.visit, self.search}
-        self.outputs = [self.search, *self.parts.values(), view.run, view.stop, view.status]
+        self.outputs = [self.search, *self.parts.values(), view.status]
         self._wire()
         Follower(self).wire(toolbar, tab)
 
@@ -151,15 +148,10 @@ class BeamTab:
             trigger(self._choose, self.inputs, both, **MODEL)
         once: dict[str, Any] = {"trigger_mode": "once", **MODEL}
         view.find.click(self._find, self.inputs, self.outputs, **once)
-        running = view.run.click(self._run, self.inputs, self.outputs, **once)
-        view.stop.click(
-            lambda: self._buttons(False), None, [view.run, view.stop], cancels=[running], **QUICK
-        )
-        view.keys.run(None, js=_PRESS_RUN, **QUICK)
-
-    def _buttons(self, running: bool) -> dict[Any, Any]:
-        view = self.view
-        return {view.run: gr.update(visible=not running), view.stop: gr.update(visible=running)}
+        view.runner.each(self._tick, self.inputs, self.outputs)
+        view.run.click(None, js=start(RUNNER), **QUICK)
+        view.stop.click(None, js=stop(RUNNER), **QUICK)
+        view.keys.run(None, js=toggle(RUNNER), **QUICK)
 
     def _move(self, move: Move, settings: bool) -> Callable[..., Any]:
         """Make a handler of a move: (lm, search, t, event) -> search."""
@@ -182,24 +174,15 @@ class BeamTab:
 
         return reset
 
-    @property
-    def _run(self) -> Callable[..., Any]:
-        @polite
-        def run(data: Data) -> Iterator[dict[Any, Any]]:
-            search, _ = self.resume(data)
-            visit = data[self.sample.visit]
-            if search.ended and search.at:  # seen to its end: once more from the start
-                search = self.restart(data)
-            yield self._buttons(True)
-            try:
-                speed = float(data[self.view.controls.speed])
-                for after in moves.run(self.lm(visit), search, visit.t, speed):
-                    yield self.draw(data, after)
-            except ValueError as error:
-                gr.Warning(str(error))
-            yield self._buttons(False)
-
-        return run
+    def _tick(self, data: Data, count: int) -> tuple[dict[Any, Any], Pace]:
+        speed = data[self.view.controls.speed]
+        number("speed", speed, 0.5, 100)
+        search, _ = self.resume(data)
+        if count == 0 and search.ended and search.at:  # seen to its end: once more from the start
+            search = self.restart(data)
+        visit = data[self.sample.visit]
+        search = moves.forward(self.lm(visit), search, visit.t)
+        return self.draw(data, search), Pace(search.ended, 1000 / speed)
 
     @property
     def _find(self) -> Callable[..., Any]:

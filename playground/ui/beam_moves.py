@@ -7,8 +7,7 @@ ValueErrors in the user's words. Going back and forth over known steps asks no m
 from __future__ import annotations
 
 import dataclasses
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from playground.charts.beam_layout import Road
@@ -30,9 +29,8 @@ from playground.records.beam import (
     ModeSearch,
     length_score,
 )
-from playground.records.checks import integer, number
+from playground.records.checks import integer
 from playground.serving.limits import limits_of
-from playground.serving.turns import aside
 from playground.session import Prompt, Session, replay
 from playground.words import Translate
 
@@ -141,19 +139,6 @@ def look_at(search: Search, count: int) -> Search:
     if search.picked in shown:
         return replace(search, at=at)
     return replace(search, at=at, picked=None, road=None)
-
-
-def run(lm: LanguageModel, search: Search, t: Translate, speed: float) -> Iterator[Search]:
-    """Yield the search after each step until it ends, at most ``speed`` steps a second."""
-    number("speed", speed, 0.5, 100)
-    while True:
-        began = time.monotonic()
-        search = forward(lm, search, t)
-        yield search
-        if search.ended:
-            return
-        with aside():
-            time.sleep(max(0.0, 1 / speed - (time.monotonic() - began)))
 
 
 def result(lm: LanguageModel, search: Search) -> BeamResult:

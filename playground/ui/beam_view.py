@@ -10,8 +10,10 @@ from playground.ui.beam_controls import BUDGET, HORIZON, BeamControls
 from playground.ui.components import Figures, Keys, PlotlyChart, Sentence, Table, TokenStrip
 from playground.ui.language import Labels
 from playground.ui.panel import Panel
+from playground.ui.runner import Runner
 from playground.words import Translate
 
+RUNNER = "dp-beam-runner"
 FORMS = ("power", "gnmt")
 _CAPTION = '<h3 class="dp-chart-title">${value}</h3>'
 _HINT = '<p class="dp-hint">${value}</p>'
@@ -28,12 +30,13 @@ class BeamView:
             self.controls = BeamControls(labels)
         self._labels = labels
         self.keys = Keys()
+        self.runner = Runner(elem_id=RUNNER)
         self.strip = TokenStrip(elem_id="dp-beam-strip")
         with gr.Row(elem_classes="dp-toolbar"):
             self.step = self._button("step", "page.step", variant="primary")
             self.back = self._button("back", "page.back")
             self.run = self._button("run", "page.run")
-            self.stop = self._button("stop", "page.stop", visible=False, variant="stop")
+            self.stop = self._button("stop", "page.stop", variant="stop")
             self.reset = self._button("reset", "page.reset")
             self.status = self._html(_HINT, "beam.hint")
         self.tree = PlotlyChart(elem_id="dp-beam-tree", height=348)

@@ -31,13 +31,13 @@ from playground.ui.library import Library
 from playground.ui.numbers import Number, read, slider
 from playground.ui.panel import Panel
 from playground.ui.proof import ProofSheet, sheet_value
-from playground.ui.runner import Runner, start, stop
+from playground.ui.runner import Pace, Runner, start, stop
 from playground.ui.second_models import OTHER, SecondModels
 from playground.words import Translate
 
 RUNNER = "dp-compare-runner"
 WAIT = 60  # ms between two steps at least
-PACE = 4  # steps of a run for which charts and table are drawn once; its texts grow at each
+WHOLE = 4  # steps of a run for which charts and table are drawn once; its texts grow at each
 LENGTH = Number("length", "compare.length", 1, moves.MAX_LENGTH, moves.LENGTH, 1, True)
 _HINT = '<p class="dp-hint">${value}</p>'
 
@@ -156,13 +156,7 @@ class CompareTab:
     def _wire(self, toolbar: Any, tab: Any) -> None:
         p = self.panel
         shown = {"inputs": self.inputs, "outputs": self.outputs}
-        self.runner.tick(
-            self._tick,
-            self.inputs,
-            [*self.outputs, self.runner],
-            trigger_mode="multiple",
-            **MODEL,
-        )
+        self.runner.each(self._tick, self.inputs, self.outputs)
         self.run.click(None, js=start(RUNNER), **QUICK)
         counted = [self.sentence, self.table, self.probabilities, self.taxes]
         stopping = {"inputs": {self.sample.visit, self.state}, "outputs": counted, **MODEL}
@@ -183,26 +177,15 @@ class CompareTab:
         both = [*self.outputs, self.length, self.human, *self.sample.outputs, *p.prompt_parts]
         self.preset.input(self._preset, {*self.inputs, self.preset}, both, **MODEL)
 
-    @property
-    def _tick(self) -> Handler:
-        @polite
-        def tick(data: Data, event: gr.EventData) -> dict[Any, Any]:
-            visit, count = data[self.sample.visit], int(event._data.get("count", 0))
-            answer: dict[str, Any] = {"end": True, "length": 0, "wait": WAIT, "seq": now()}
-            try:
-                lm, state = self.lm(visit), self.current(data)
-                if count == 0 and state.ended:  # seen to its end: once more from the start
-                    state = moves.reset(state)
-                state = moves.tick(lm, state, self.tracks)
-            except ValueError as error:
-                gr.Warning(str(error))
-                return {self.runner: answer}
-            # Steps of a run: each brings every text at least one token further.
-            answer |= {"end": state.ended, "length": 2 * moves.MAX_LENGTH}
-            whole = state.ended or count % PACE == PACE - 1
-            return {**self.draw(data, state, whole), self.runner: answer}
-
-        return tick
+    def _tick(self, data: Data, count: int) -> tuple[dict[Any, Any], Pace]:
+        lm, state = self.lm(data[self.sample.visit]), self.current(data)
+        if count == 0 and state.ended:  # seen to its end: once more from the start
+            state = moves.reset(state)
+        state = moves.tick(lm, state, self.tracks)
+        whole = state.ended or count % WHOLE == WHOLE - 1
+        # Steps of a run: each brings every text at least one token further.
+        pace = Pace(state.ended, WAIT, 2 * moves.MAX_LENGTH)
+        return self.draw(data, state, whole), pace
 
     @property
     def _stopped(self) -> Handler:

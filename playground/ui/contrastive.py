@@ -163,8 +163,7 @@ class ContrastTab(ContrastEvents):
         on([view.back.click, view.keys.back], back, within=True)
         on([view.strip.pick], pick, within=True)
         on([view.reset.click], anew)
-        many: dict[str, Any] = {"trigger_mode": "multiple", **MODEL}
-        view.runner.tick(self._tick, self.inputs, [*self.outputs, view.runner], **many)
+        view.runner.each(self._tick, self.inputs, self.outputs)
         view.run.click(None, js=start(RUNNER), **QUICK)
         view.stop.click(None, js=stop(RUNNER), **QUICK)
         view.keys.run(None, js=toggle(RUNNER), **QUICK)

@@ -22,9 +22,10 @@ from playground.ui.contrastive_controls import preset_of
 from playground.ui.contrastive_moves import Contest
 from playground.ui.contrastive_view import ContrastView
 from playground.ui.controls import PRESETS as SAMPLING_PRESETS
-from playground.ui.events import Visit, language_of, now, polite
+from playground.ui.events import Visit, language_of, polite
 from playground.ui.library import Library
 from playground.ui.panel import Panel
+from playground.ui.runner import Pace
 from playground.words import Translate
 
 WAIT = 150  # ms between two tokens of a run at least, so that the eye can follow
@@ -66,26 +67,15 @@ class ContrastEvents(ABC):
     def current(self, data: Data) -> tuple[Contest, bool]:
         """Return the texts to go on with, and whether they had to start anew."""
 
-    @property
-    def _tick(self) -> Handler:
-        @polite
-        def tick(data: Data, event: gr.EventData) -> dict[Any, Any]:
-            visit: Visit = data[self.sample.visit]
-            t, count = visit.t, int(event._data.get("count", 0))
-            answer: dict[str, Any] = {"end": True, "length": 0, "wait": WAIT, "seq": now()}
-            try:
-                answer["length"] = self.view.controls.run_length(data, t)
-                contest, _ = self.current(data)
-                lm, settings = self.lm(visit), self.settings(data, t)
-                amateur = self.amateur(lm, contest, t)
-                contest = moves.tick(lm, amateur, contest, *settings, t, count)
-            except ValueError as error:
-                gr.Warning(str(error))
-                return {self.view.runner: answer}
-            answer["end"] = moves.over(lm, amateur, contest, settings[0], t)
-            return {**self.draw(data, contest), self.view.runner: answer}
-
-        return tick
+    def _tick(self, data: Data, count: int) -> tuple[dict[Any, Any], Pace]:
+        visit: Visit = data[self.sample.visit]
+        length = self.view.controls.run_length(data, visit.t)
+        contest, _ = self.current(data)
+        lm, settings = self.lm(visit), self.settings(data, visit.t)
+        amateur = self.amateur(lm, contest, visit.t)
+        contest = moves.tick(lm, amateur, contest, *settings, visit.t, count)
+        end = moves.over(lm, amateur, contest, settings[0], visit.t)
+        return self.draw(data, contest), Pace(end, WAIT, length)
 
     @property
     def _settle(self) -> Handler:

@@ -77,20 +77,21 @@ def stamp(value: Any, seq: int) -> Any:
     return value
 
 
+def tell(error: Exception) -> None:
+    """Say in a toast what went wrong: a ValueError is the user's to read, else no details."""
+    if isinstance(error, ValueError):
+        gr.Warning(str(error))
+    else:
+        log.exception("handler failed")
+        gr.Warning(spoken()("page.failed"))
+
+
 def polite(handler: Callable[..., Any]) -> Callable[..., Any]:
     """Turn a handler's refusals into words on the page; nothing else changes.
 
     A ValueError is the user's to read; anything else is logged and told without details.
     Meanwhile ``words.speaking`` is the visitor's language.
     """
-
-    def tell(error: Exception) -> None:
-        if isinstance(error, ValueError):
-            gr.Warning(str(error))
-        else:
-            log.exception("handler failed")
-            gr.Warning(spoken()("page.failed"))
-
     if inspect.isgeneratorfunction(handler):
 
         @wraps(handler)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -58,12 +57,12 @@ def force_text(
     return session
 
 
-def pace(length: float, speed: float) -> dict[str, Any]:
+def pace(length: float, speed: float) -> tuple[int, float]:
     """Return a run's length in tokens and the wait between two in ms, from the controls."""
     length = int(length) if float(length).is_integer() else length
     integer("run_length", length, 1, MAX_RUN)
     number("speed", speed, 0.5, 100)
-    return {"length": length, "wait": round(1000 / speed)}
+    return length, 1000 / speed
 
 
 def tick(

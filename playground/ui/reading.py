@@ -29,14 +29,13 @@ from playground.ui.library import Library
 from playground.ui.panel import Panel
 from playground.ui.reading_moves import EDGES, Lens
 from playground.ui.reading_text import ReadText
-from playground.ui.runner import Runner
+from playground.ui.runner import Pace, Runner
 from playground.words import Translate, translator
 
 RUNNER = "dp-read-runner"
 _START = f'() => {{ dp.runs["{RUNNER}"].start(); }}'
 _STOP = f'() => {{ dp.runs["{RUNNER}"].stop(); }}'
 _CAPTION = '<h3 class="dp-chart-title">${value}</h3>'
-_NO_LIMIT = 1_000_000  # chunks in a run: it ends with the text
 # Lewis Carroll, 1865: known to every model, with words that no model expects.
 SAMPLE = (
     "Alice was beginning to get very tired of sitting by her sister on the bank, and of having "
@@ -136,8 +135,7 @@ class ReadTab:
 
     def _wire(self, toolbar: Any, tab: Any) -> None:
         io = {"inputs": self.inputs, "outputs": self.outputs}
-        on_tick = {"trigger_mode": "multiple", **MODEL}
-        self.runner.tick(self._tick, self.inputs, [*self.outputs, self.runner], **on_tick)
+        self.runner.each(self._tick, self.inputs, self.outputs)
         self.go.click(None, js=_START, **QUICK)
         self.stop.click(None, js=_STOP, **QUICK)
         tab.select(self._enter, **io, **MODEL)
@@ -157,26 +155,15 @@ class ReadTab:
 
     # Handlers
 
-    @property
-    def _tick(self) -> Any:
-        @polite
-        def tick(data: Mapping[Any, Any], event: gr.EventData) -> dict[Any, Any]:
-            visit, old = data[self.sample.visit], data[self.lens]
-            t, first = visit.t, not int(event._data.get("count", 0))
-            answer: dict[str, Any] = {"end": True, "length": _NO_LIMIT, "wait": 0, "seq": now()}
-            try:
-                edges = moves.edges_of(data[self.edges] or "", t)
-                lens = moves.go_on(self.lm(visit), old, self.prompt(data, t), first, t)
-            except ValueError as error:
-                gr.Warning(str(error))
-                return {self.runner: answer}
-            answer["end"] = lens.reading.finished
-            # What goes on with a shown text brings only what is new.
-            on = old.reading is not None and lens.pieces is old.pieces and not first
-            since = old.reading.done if on else 0
-            return {**self.draw(visit, lens, edges, t, since), self.runner: answer}
-
-        return tick
+    def _tick(self, data: Mapping[Any, Any], count: int) -> tuple[dict[Any, Any], Pace]:
+        visit, old = data[self.sample.visit], data[self.lens]
+        t, first = visit.t, count == 0
+        edges = moves.edges_of(data[self.edges] or "", t)
+        lens = moves.go_on(self.lm(visit), old, self.prompt(data, t), first, t)
+        # What goes on with a shown text brings only what is new.
+        on = old.reading is not None and lens.pieces is old.pieces and not first
+        since = old.reading.done if on else 0
+        return self.draw(visit, lens, edges, t, since), Pace(end=lens.reading.finished)
 
     @property
     def _enter(self) -> Any:

@@ -215,8 +215,7 @@ class SampleTab(SampleEvents):
                 trigger(self._settle, self.inputs, self.outputs, **QUICK)
 
         ticking = {*self.inputs, self.length, self.speed, self.stops}
-        on_tick = {"trigger_mode": "multiple", **MODEL}
-        self.runner.tick(self._tick, ticking, [*self.outputs, self.runner], **on_tick)
+        self.runner.each(self._tick, ticking, self.outputs)
         self.run.click(None, js=START, **QUICK)
         self.stop.click(None, js=STOP, **QUICK)
         self.keys.run(None, js=TOGGLE, **QUICK)

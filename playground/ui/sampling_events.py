@@ -24,6 +24,7 @@ from playground.ui.controls import PRESETS
 from playground.ui.events import Visit, now, polite
 from playground.ui.order import order_text
 from playground.ui.panel import Panel
+from playground.ui.runner import Pace
 
 DRAWS = 1000
 
@@ -156,25 +157,16 @@ class SampleEvents(ABC):
         table = screen.inspect(lm, logits, stages, params, token, session.ids, length, t)
         return {self.inspector: table}
 
-    @polite
-    def _tick(self, data: Mapping[Any, Any], event: gr.EventData) -> dict[Any, Any]:
-        visit = data[self.visit]
-        answer: dict[str, Any] = {"end": True, "length": 0, "wait": 0, "seq": now()}
-        try:
-            params = self.panel.read_params(data)
-            answer |= handlers.pace(data[self.length], data[self.speed])
-            stops = [line for line in (data[self.stops] or "").split("\n") if line]
-            count = int(event._data.get("count", 0))
-            session, lm = visit.session, self.lm(visit)
-            limits_of(lm).check_new_tokens(answer["length"])
-            if count % AHEAD == 0 and (ahead := getattr(lm, "ahead", None)) is not None:
-                note = ahead(session.ids, params, len(session.trace.prompt_ids))
-                if note:
-                    gr.Info(visit.t("limits.gpu", text=note))
-            session = handlers.tick(lm, session, params, visit.t, count, stops)
-        except ValueError as error:
-            gr.Warning(str(error))
-            return {self.runner: answer}
-        answer["end"] = bool(session.trace.stop)
+    def _tick(self, data: Mapping[Any, Any], count: int) -> tuple[dict[Any, Any], Pace]:
+        visit, params = data[self.visit], self.panel.read_params(data)
+        length, wait = handlers.pace(data[self.length], data[self.speed])
+        stops = [line for line in (data[self.stops] or "").split("\n") if line]
+        session, lm = visit.session, self.lm(visit)
+        limits_of(lm).check_new_tokens(length)
+        if count % AHEAD == 0 and (ahead := getattr(lm, "ahead", None)) is not None:
+            note = ahead(session.ids, params, len(session.trace.prompt_ids))
+            if note:
+                gr.Info(visit.t("limits.gpu", text=note))
+        session = handlers.tick(lm, session, params, visit.t, count, stops)
         found = self.draw(replace(visit, session=session), params)
-        return {**found, self.runner: answer}
+        return found, Pace(bool(session.trace.stop), wait, length)

@@ -25,7 +25,7 @@ from playground.ui.events import MODEL, QUICK, Visit, language_of, now, polite, 
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.panel import Panel
-from playground.ui.runner import start, stop, toggle
+from playground.ui.runner import Pace, start, stop, toggle
 from playground.ui.second_models import EXIT, SecondModels
 from playground.ui.speculative_controls import EXIT_AT, KINDS, SpeculateControls, preset_of, usable
 from playground.ui.speculative_moves import Setup, Speculation
@@ -184,8 +184,7 @@ class SpeculateTab(SpeculateView):
         on(self.rounds.pick, pick, settings=False)
         on(self.strip.pick, pick_token, settings=False)
         self._wire_controls(toolbar, tab)
-        on_tick = {"trigger_mode": "multiple", **MODEL}
-        self.runner.tick(self._tick, self.inputs, [*self.outputs, self.runner], **on_tick)
+        self.runner.each(self._tick, self.inputs, self.outputs)
         self.run.click(None, js=start(RUNNER), **QUICK)
         self.stop.click(None, js=stop(RUNNER), **QUICK)
         self.keys.run(None, js=toggle(RUNNER), **QUICK)
@@ -217,27 +216,17 @@ class SpeculateTab(SpeculateView):
 
     # Handlers that are more than a move
 
-    @property
-    def _tick(self) -> Callable[..., Any]:
-        @polite
-        def tick(data: Mapping[Any, Any], event: gr.EventData) -> dict[Any, Any]:
-            t, count = data[self.sample.visit].t, int(event._data.get("count", 0))
-            answer: dict[str, Any] = {"end": True, "length": 0, "wait": WAIT, "seq": now()}
-            try:
-                answer["length"] = self.controls.run_length(data, t)
-                run, note = self.current(data)
-                if note:
-                    gr.Info(note)
-                lm = self.lm(data[self.sample.visit])
-                run = moves.tick(lm, self.draft(lm, run.setup), run, t, count)
-            except ValueError as error:
-                gr.Warning(str(error))
-                return {self.runner: answer}
-            answer["end"] = moves.ended(lm, run)
-            last = answer["end"] or count + 1 >= answer["length"]
-            return {**self.draw(data, run, with_lab=last), self.runner: answer}
-
-        return tick
+    def _tick(self, data: Mapping[Any, Any], count: int) -> tuple[dict[Any, Any], Pace]:
+        t = data[self.sample.visit].t
+        length = self.controls.run_length(data, t)
+        run, note = self.current(data)
+        if note:
+            gr.Info(note)
+        lm = self.lm(data[self.sample.visit])
+        run = moves.tick(lm, self.draft(lm, run.setup), run, t, count)
+        pace = Pace(moves.ended(lm, run), WAIT, length)
+        last = pace.end or count + 1 >= length
+        return self.draw(data, run, with_lab=last), pace
 
     @property
     def _lab(self) -> Callable[..., Any]:

@@ -188,7 +188,6 @@ def test_stop_ends_a_run(page):
     page.click("#dp-beam-run")
     page.wait_for_selector("#dp-beam-stop:visible")
     page.wait_for_function(f"parseInt(document.querySelector('{FIGURE}').textContent) >= 2")
-    page.keyboard.press("Escape")
     page.click("#dp-beam-stop")
     page.wait_for_selector("#dp-beam-run:visible")
     page.wait_for_timeout(600)

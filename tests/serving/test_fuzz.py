@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 
 import gradio as gr
 import pytest
+from anyio.from_thread import start_blocking_portal
 from gradio.events import EventData
 from gradio.state_holder import SessionState
 from starlette.requests import Request
@@ -138,8 +139,9 @@ class Caller:
 
     def send(self, fn, inputs, data=None, query=None):
         """Return the answers, or None where the request was refused; fail on what mustn't be."""
-        try:
-            return asyncio.run(self.call(fn, inputs, data, query))
+        try:  # in a thread of its own, since browser tests leave this one's loop running
+            with start_blocking_portal() as portal:
+                return portal.call(self.call, fn, inputs, data, query)
         except TimeoutError:
             pytest.fail(f"{fn.api_name}: no answer in {SECONDS} s")
         except gr.Error as error:
@@ -163,8 +165,8 @@ def told(monkeypatch):
 
 
 def step_works(served):
-    """Open the page anew and step as a user does: the text grows by a token."""
-    caller = Caller(served.demo)
+    """Step as a new visitor does (the last one may just have closed its page)."""
+    caller = Caller(served.demo, session="another")
     rng = random.Random(0)
     opening = caller.on("load")
     assert caller.send(opening, ["en"])

@@ -74,13 +74,6 @@ def test_back_and_forth_and_every_view_ask_the_model_for_nothing(lm):
         moves.forward(lm, moves.look_at(search, 8), T)
 
 
-def test_a_run_yields_every_step_and_an_idle_speed_is_refused(lm):
-    run = list(moves.run(lm, start(lm), T, 100))
-    assert [s.at for s in run] == list(range(1, 9)) and run[-1].ended
-    with pytest.raises(ValueError, match="speed must be"):
-        next(moves.run(lm, start(lm), T, 0))
-
-
 def test_a_wrong_prune_is_told_as_a_mistake_and_a_right_one_is_not():
     lm = trap()
     search = to_end(lm, moves.start(lm, [0], BeamParams(1, 2), T))

@@ -87,9 +87,9 @@ def edit(page, *sent):
 def run_all(tab, data):
     """The page's data after a whole run."""
     for count in range(40):
-        found = tab._tick(data, event(count=count))
+        found, pace = tab._tick(data, count)
         data = {**data, tab.state: found[tab.state]}
-        if found[tab.runner]["end"]:
+        if pace.end:
             return data, count + 1
     raise AssertionError("the run doesn't end")
 
@@ -109,10 +109,10 @@ def test_six_decoders_run_side_by_side(page):
     data, _ = edit(page, *ALL)
     lengths = []
     for count in range(40):
-        found = tab._tick(data, event(count=count))
+        found, pace = tab._tick(data, count)
         data = {**data, tab.state: found[tab.state]}
         lengths.append([moves.reach(c.run) for c in data[tab.state].columns])
-        if found[tab.runner]["end"]:
+        if pace.end:
             break
     # Nobody is ahead by more than a round of speculation.
     assert all(max(row) - min(row) <= 4 for row in lengths)
@@ -156,7 +156,7 @@ def test_a_longer_length_lets_texts_go_on(page):
     wanted = pg.beam_search(lm, lm.encode(PROMPT), pg.BeamParams(max_new_tokens=12))
     assert searched.new_ids == wanted.hypotheses[0].ids
     # Run again when all have ended: once more from the start.
-    again = tab._tick(data, event(count=0))[tab.state]
+    again = tab._tick(data, 0)[0][tab.state]
     assert [len(run.steps) for run in again.runs] == [1, 1]
 
 

@@ -138,7 +138,7 @@ def test_a_run_goes_on_to_its_length_a_stop_text_or_the_end(lm):
 
 
 def test_the_pace_of_a_run_is_checked():
-    assert handlers.pace(30.0, 8) == {"length": 30, "wait": 125}
+    assert handlers.pace(30.0, 8) == (30, 125)
     for length, speed in ((0, 5), (10_000, 5), (1.5, 5), (5, 0), (5, 1000)):
         with pytest.raises(ValueError, match="run_length must|speed must"):
             handlers.pace(length, speed)
