@@ -6,6 +6,7 @@ forgotten: ``key: {en: ..., zh: ...}``. A key is used as "area.key", with ``str.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache
@@ -44,6 +45,31 @@ def translator(language: str = "en") -> Translate:
         return text.format(**fields) if fields else text
 
     return t
+
+
+@cache
+def _refusals() -> list[tuple[re.Pattern[str], str]]:
+    """Return the program's English refusals as patterns of their fields, with their keys."""
+    found = []
+    for key, texts in entries().items():
+        if key.startswith("refusals."):
+            parts = re.split(r"{(\w+)}", texts["en"])
+            made = [f"(?P<{p}>.+)" if i % 2 else re.escape(p) for i, p in enumerate(parts)]
+            found.append((re.compile("".join(made), re.DOTALL), key))
+    return found
+
+
+def in_words(error: ValueError) -> str:
+    """Return a refusal in the language of whoever is being answered, where its words are known.
+
+    The API, the files and the models refuse in English, since they know no reader.
+    """
+    said = str(error)
+    if speaking.get() != "en":
+        for pattern, key in _refusals():
+            if found := pattern.fullmatch(said):
+                return spoken()(key, **found.groupdict())
+    return said
 
 
 def spoken() -> Translate:

@@ -10,7 +10,7 @@ from playground.words import ASSETS, LANGUAGES, entries, translator
 SOURCES = [*ASSETS.parent.glob("playground/**/*.py"), *ASSETS.glob("js/*.js")]
 # Areas whose keys are put together at run time: each prefix with where it happens.
 BUILT = re.compile(
-    r"^(components\.(strip|source|tool|key|share|take)_"
+    r"^(refusals\.|components\.(strip|source|tool|key|share|take)_"
     r"|controls\.|reasons\.|page\.(bos|order|preset|model_(here|to_fetch|not_reachable)|more_filters|penalties|rules)"
     r"|sample\.(stage|trajectory|figure|flip|sentence|dice|bars)_"
     r"|compare\.col_|read\.figure_)"

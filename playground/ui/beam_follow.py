@@ -16,6 +16,7 @@ from playground.ui import beam_screen as screen
 from playground.ui.beam_controls import PRESETS
 from playground.ui.beam_moves import Search
 from playground.ui.events import MODEL, QUICK, language_of, now, polite, stamp
+from playground.words import in_words
 
 Data = Mapping[Any, Any]
 Handler = Callable[..., Any]
@@ -98,7 +99,11 @@ class Follower:
         try:
             search, _ = tab.resume(data, settings=False)
         except ValueError as error:
-            return {**found, **self._stamped(screen.empty_screen(str(error))), tab.search: Search()}
+            return {
+                **found,
+                **self._stamped(screen.empty_screen(in_words(error))),
+                tab.search: Search(),
+            }
         if search == data[tab.search]:
             return found
         return {**found, **tab.draw(data, search)}

@@ -33,7 +33,7 @@ from playground.ui.panel import Panel
 from playground.ui.proof import ProofSheet, sheet_value
 from playground.ui.runner import Pace, Runner, start, stop
 from playground.ui.second_models import OTHER, SecondModels
-from playground.words import Translate
+from playground.words import Translate, in_words
 
 RUNNER = "dp-compare-runner"
 WAIT = 60  # ms between two steps at least
@@ -216,7 +216,7 @@ class CompareTab:
                 decks = read_decks(event._data.get("decks"), visit.t)
                 return self.draw(data, self.current(data, decks))
             except ValueError as error:
-                gr.Warning(str(error))
+                gr.Warning(in_words(error))
                 state: Comparison = data[self.state]
                 if state.setup is None:
                     return {}
@@ -265,7 +265,7 @@ class CompareTab:
             return {**found, **self.draw(data, self.current(data))}
         except ValueError as error:
             state: Comparison = replace(data[self.state], setup=None, columns=())
-            empty = self._stamped(screen.empty_screen(state, visit.t, str(error)))
+            empty = self._stamped(screen.empty_screen(state, visit.t, in_words(error)))
             return {**found, **empty, self.state: state}
 
     @property

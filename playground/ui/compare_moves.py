@@ -24,7 +24,7 @@ from playground.models.views import ShortContext
 from playground.records import SamplingParams
 from playground.ui.compare_decks import STORY, Deck, decoder_of
 from playground.ui.second_models import LOOKUP, SHORT, Second, SecondModels
-from playground.words import Translate
+from playground.words import Translate, in_words
 
 MAX_LENGTH = 200
 LENGTH = 60
@@ -110,7 +110,7 @@ def sync(
         try:
             decoder = decoder_of(one, setup.panel, lm, seconds)
         except ValueError as error:
-            columns.append(Column(one, None, None, refused=str(error)))
+            columns.append(Column(one, None, None, refused=in_words(error)))
             continue
         kept = next((c for c in spare if c.decoder == decoder and c.run is not None), None)
         if kept is None:
@@ -172,7 +172,7 @@ def tick(lm: LanguageModel, old: Comparison, tracks: Tracks) -> Comparison:
                 column = replace(column, run=compare.advance(own, column.run, helper))
             except ValueError as error:
                 stopped = replace(column.run, stop="refused")
-                column = replace(column, run=stopped, refused=str(error))
+                column = replace(column, run=stopped, refused=in_words(error))
             if column.ended:
                 tracks.drop(lm, column)
         columns.append(column)

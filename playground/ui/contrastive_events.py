@@ -26,7 +26,7 @@ from playground.ui.events import Visit, language_of, polite
 from playground.ui.library import Library
 from playground.ui.panel import Panel
 from playground.ui.runner import Pace
-from playground.words import Translate
+from playground.words import Translate, in_words
 
 WAIT = 150  # ms between two tokens of a run at least, so that the eye can follow
 
@@ -121,7 +121,7 @@ class ContrastEvents(ABC):
             contest, _ = self.current(data)
             return {**found, **self.draw(data, contest)}
         except ValueError as error:
-            empty = self.stamped(screen.empty_screen(visit.t, str(error)))
+            empty = self.stamped(screen.empty_screen(visit.t, in_words(error)))
             return {**found, **empty, self.contest: Contest()}
 
     @property

@@ -15,6 +15,7 @@ import gradio as gr
 from playground.records import SamplingParams
 from playground.records.sampling import DIALECTS
 from playground.ui.language import Labels
+from playground.ui.numbers import Field, Slider
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,11 @@ class SamplingControls:
         value = getattr(START, c.field)
         options: dict[str, Any] = {"elem_id": f"dp-{c.field}", "interactive": True}
         if c.kind == "slider":
-            return gr.Slider(c.low, c.high, value=value, step=c.step, buttons=[], **options)
+            return Slider(c.low, c.high, value=value, step=c.step, buttons=[], **options)
         if c.kind == "checkbox":
             return gr.Checkbox(value=value, **options)
         if c.kind == "seed":
-            return gr.Number(value=value, precision=0, minimum=0, maximum=2**53, **options)
+            return Field(value=value, precision=0, minimum=0, maximum=2**53, **options)
         if c.kind == "dialect":
             return gr.Dropdown(choices=list(DIALECTS), value=value, **options)
         return gr.Textbox(value="", lines=1, max_lines=2, **options)
@@ -102,9 +103,7 @@ class SamplingControls:
                 value = _ids(value)
             elif name == "order":
                 value = _names(value)
-            elif value is None:
-                raise ValueError(f"{name} must be a number, got nothing")
-            elif name in WHOLE and float(value).is_integer():
+            elif name in WHOLE and isinstance(value, float) and value.is_integer():
                 value = int(value)
             fields[name] = value
         return SamplingParams(**fields)

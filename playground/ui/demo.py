@@ -31,7 +31,7 @@ from playground.ui.reading import ReadTab
 from playground.ui.sampling import SampleTab
 from playground.ui.speculative import SpeculateTab
 from playground.ui.takeaway import TakeAway, words_of
-from playground.words import LANGUAGES, translator
+from playground.words import LANGUAGES, in_words, translator
 
 KEPT = (600, 3600)  # seconds: how often uploaded files are looked through, and how long they stay
 
@@ -148,7 +148,10 @@ class Frame:
                 yield from self._await(visit.model, visit)
             except ValueError as error:
                 if visit.model == self.library.default:
-                    yield {self.panel.model_line: str(error), self.tab.sentence: str(error)}
+                    yield {
+                        self.panel.model_line: in_words(error),
+                        self.tab.sentence: in_words(error),
+                    }
                     return
                 gr.Warning(visit.t("page.bad_link", text=error))
                 visit, state = replace(visit, model=self.library.default), None
@@ -223,7 +226,7 @@ class Frame:
                 if isinstance(old, TapeLM) and before and before.trace.model == fingerprint(lm):
                     session = replace(session, before=before)  # what the tape took the place of
             except ValueError as error:
-                gr.Warning(str(error))
+                gr.Warning(in_words(error))
                 yield {
                     self.panel.model: gr.update(value=_offered(visit.model)),
                     **self.tab.draw(visit, self.panel.read_params(data)),

@@ -14,7 +14,7 @@ from typing import Any
 import gradio as gr
 
 from playground.session import Session
-from playground.words import LANGUAGES, Translate, speaking, spoken, translator
+from playground.words import LANGUAGES, Translate, in_words, speaking, spoken, translator
 
 log = logging.getLogger("playground")
 
@@ -80,7 +80,7 @@ def stamp(value: Any, seq: int) -> Any:
 def tell(error: Exception) -> None:
     """Say in a toast what went wrong: a ValueError is the user's to read, else no details."""
     if isinstance(error, ValueError):
-        gr.Warning(str(error))
+        gr.Warning(in_words(error))
     else:
         log.exception("handler failed")
         gr.Warning(spoken()("page.failed"))

@@ -59,7 +59,8 @@ def force_text(
 
 def pace(length: float, speed: float) -> tuple[int, float]:
     """Return a run's length in tokens and the wait between two in ms, from the controls."""
-    length = int(length) if float(length).is_integer() else length
+    if isinstance(length, float) and length.is_integer():
+        length = int(length)
     integer("run_length", length, 1, MAX_RUN)
     number("speed", speed, 0.5, 100)
     return length, 1000 / speed

@@ -27,8 +27,16 @@ class Number:
     whole: bool = False
 
 
+class Field(gr.Number):
+    """A number field that takes what comes: whoever reads it says what is wrong with it."""
+
+    def preprocess(self, payload: Any) -> Any:
+        """Pass the value on."""
+        return payload
+
+
 class Slider(gr.Slider):
-    """A slider that takes what comes: ``read`` says what is wrong with it, and where."""
+    """A slider that takes what comes: whoever reads it says what is wrong with it, and where."""
 
     def preprocess(self, payload: float) -> float:
         """Pass the value on."""

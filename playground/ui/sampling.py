@@ -23,6 +23,7 @@ from playground.ui.events import MODEL, QUICK, Visit, now, polite, stamp
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.live import Live
+from playground.ui.numbers import Slider
 from playground.ui.order import chips
 from playground.ui.panel import Panel
 from playground.ui.runner import START, STOP, TOGGLE, Runner
@@ -101,8 +102,8 @@ class SampleTab(SampleEvents):
             self.inspected = add(gr.Textbox(elem_id="dp-inspect"), "page.inspect")
             labels.add(self.inspected, "page.inspect_placeholder", prop="placeholder")
             self.draws = add(gr.Button(elem_id="dp-draws"), "page.draws", prop="value")
-            self.length = add(gr.Slider(1, 200, 30, step=1, elem_id="dp-length"), "page.run_length")
-            self.speed = add(gr.Slider(0.5, 20, 8, step=0.5, elem_id="dp-speed"), "page.speed")
+            self.length = add(Slider(1, 200, 30, step=1, elem_id="dp-length"), "page.run_length")
+            self.speed = add(Slider(0.5, 20, 8, step=0.5, elem_id="dp-speed"), "page.speed")
             self.stops = add(
                 gr.Textbox(lines=1, max_lines=3, elem_id="dp-stops"), "page.stop_strings"
             )

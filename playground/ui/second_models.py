@@ -26,7 +26,7 @@ from playground.models.views import amateur_of
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.panel import offer
-from playground.words import Translate, translator
+from playground.words import Translate, in_words, translator
 
 DISTILLED, SHORT, EXIT = "distilled", "short-context", "early-exit"
 LOOKUP, OTHER = "lookup", "other"
@@ -124,7 +124,7 @@ class SecondModels:
                         if kind != OTHER:
                             self.get(lm, self.default(lm, kind))
                     except ValueError as error:
-                        found[kind] = str(error)
+                        found[kind] = in_words(error)
                 self._refused[lm] = found
             return dict(self._refused[lm])
 
@@ -149,7 +149,7 @@ class SecondModels:
         try:
             other = self._other(lm, name, t)
         except ValueError as error:
-            return str(error)
+            return in_words(error)
         if other.context_length is None:
             return t("second.about", name=other.name)
         return t("second.about_context", name=other.name, count=count_text(other.context_length))
@@ -207,9 +207,9 @@ class OtherModel:
             for text in self.seconds.library.follow(name):
                 yield {about: t("page.model_loading", text=text)}
         except ValueError as error:
-            gr.Warning(str(error))
+            gr.Warning(in_words(error))
             shown = show({**data, self.part: None})
             undone = {**shown.get(self.part, gr.update()), "value": None}
-            yield {**shown, self.part: undone, about: str(error)}
+            yield {**shown, self.part: undone, about: in_words(error)}
             return
         yield show(data)

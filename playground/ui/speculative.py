@@ -30,7 +30,7 @@ from playground.ui.second_models import EXIT, SecondModels
 from playground.ui.speculative_controls import EXIT_AT, KINDS, SpeculateControls, preset_of, usable
 from playground.ui.speculative_moves import Setup, Speculation
 from playground.ui.speculative_view import RUNNER, SpeculateView
-from playground.words import Translate
+from playground.words import Translate, in_words
 
 WAIT = 400  # ms between two rounds of a run at least, so that the eye can follow
 
@@ -263,7 +263,7 @@ class SpeculateTab(SpeculateView):
         try:
             run, note = self.current(data, settings=False)
         except ValueError as error:
-            return {**shown, **self._nothing(str(error), t)}
+            return {**shown, **self._nothing(in_words(error), t)}
         if note:
             gr.Info(note)
         return {**shown, **self.draw(data, run)}
