@@ -48,7 +48,7 @@ test: lint ## all checks and all tests (installs what they need)
 
 quick: lint ## checks and the quick tests: no browser, nothing slow
 	@$(PY) -m playground.models
-	@$(PY) -m pytest -q -m "not slow and not browser"
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadfile -m "not slow and not browser"
 
 bench: model setup-dev ## run every benchmark
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(PY) -m $$(echo $${file%.py} | tr / .) || exit 1; done

@@ -30,6 +30,8 @@ class Number:
 class Field(gr.Number):
     """A number field that takes what comes: whoever reads it says what is wrong with it."""
 
+    is_template = True  # to Gradio: looks like what it is made from
+
     def preprocess(self, payload: Any) -> Any:
         """Pass the value on."""
         return payload

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 
 import playground as pg
 from playground.lm import TransformersLM
@@ -34,14 +35,18 @@ def in_a_fork(run, arguments):
     ours, theirs = context.Pipe()
 
     def work():
+        torch.set_num_threads(1)  # the parent's other threads aren't in a fork: none would answer
         theirs.send_bytes(pickle.dumps(run(*pickle.loads(arguments))))
 
-    process = context.Process(target=work)
+    process = context.Process(target=work, daemon=True)
     process.start()
-    assert ours.poll(30)
-    found = pickle.loads(ours.recv_bytes())
-    process.join(10)
-    assert process.exitcode == 0
+    try:
+        assert ours.poll(30)
+        found = pickle.loads(ours.recv_bytes())
+        process.join(10)
+        assert process.exitcode == 0
+    finally:
+        process.kill()
     return found
 
 
