@@ -15,6 +15,8 @@ import hashlib
 
 import numpy as np
 
+from playground.ranking import descending
+
 STREAMS = ("sample", "draft", "accept", "next", "xtc")
 _HEAD = 256  # most draws fall among the first few hundred tokens: the full sort is often spared
 
@@ -30,24 +32,6 @@ def uniform(seed: int, position: int, stream: str = "sample") -> float:
     key = f"{int(seed)}/{int(position)}/{stream}".encode()
     digest = hashlib.blake2b(key, digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
-
-
-def descending(values: np.ndarray, count: int | None = None) -> np.ndarray:
-    """Return the ids of the ``count`` highest values (all by default), ties by the lowest id.
-
-    ``values`` is a float array [V] without NaN; -inf entries come last. Cheaper than a full sort
-    when count is small.
-    """
-    size = len(values)
-    if count is None or count >= size:
-        return np.argsort(-values, kind="stable")
-    if count <= 0:
-        return np.empty(0, np.intp)
-    edge = np.partition(values, size - count)[size - count]
-    if edge == -np.inf:
-        return np.argsort(-values, kind="stable")[:count]
-    head = np.flatnonzero(values >= edge)  # ascending ids, every tie at the edge included
-    return head[np.argsort(-values[head], kind="stable")][:count]
 
 
 def draw(logprobs: np.ndarray, u: float | np.ndarray) -> int | np.ndarray:

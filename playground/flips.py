@@ -27,9 +27,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from playground.dice import descending, draw
+from playground.dice import draw
 from playground.processors import active_filters, shape
 from playground.processors.dialects import is_greedy
+from playground.ranking import descending
 from playground.records import SamplingParams
 
 # The settings whose flips are found, and the range that is searched (top_k: up to all tokens).
@@ -188,7 +189,7 @@ class _Ladder:
         self.token_ids = token_ids  # [n]
         self.scores = scores - scores[0]  # [n], descending from 0
         self.u = u
-        self._at: tuple[float, np.ndarray, np.ndarray] | None = None
+        self._at: tuple[float, np.ndarray, np.ndarray] | None = None  # heat, weights, sums
 
     @classmethod
     def of(
@@ -215,8 +216,8 @@ class _Ladder:
                 heat *= params.temperature
             elif name in _PREFIX:
                 n = self._cut(name, params, n, heat)
-        _, sums = self._weights(heat)
-        place = int(np.searchsorted(sums[:n], self.u * sums[n - 1], side="right"))
+        _, sums = self._weights(heat, n)
+        place = int(np.searchsorted(sums, self.u * sums[-1], side="right"))
         return int(self.token_ids[min(place, n - 1)])
 
     def _cut(self, name: str, params: SamplingParams, n: int, heat: float) -> int:
@@ -226,16 +227,15 @@ class _Ladder:
             if params.dialect == "transformers":  # ties with the k-th stay
                 k = int(np.searchsorted(-self.scores[:n], -self.scores[k - 1], side="right"))
             return k
-        weights, sums = self._weights(heat)
+        weights, sums = self._weights(heat, n)
         if name == "top_p":
-            mass = sums[:n] / sums[n - 1]
-            return min(n, int(np.searchsorted(mass, params.top_p, side="left")) + 1)
-        return max(1, int(np.count_nonzero(weights[:n] >= params.min_p)))
+            return min(n, int(np.searchsorted(sums / sums[-1], params.top_p, side="left")) + 1)
+        return max(1, int(np.count_nonzero(weights >= params.min_p)))
 
-    def _weights(self, heat: float) -> tuple[np.ndarray, np.ndarray]:
+    def _weights(self, heat: float, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Return exp(score / temperature) [n] and its running sum; the last ones are kept."""
-        if self._at is None or self._at[0] != heat:
+        if self._at is None or self._at[0] != heat or len(self._at[1]) < n:
             with np.errstate(over="ignore"):
-                weights = np.exp(self.scores / heat)
+                weights = np.exp(self.scores[:n] / heat)
             self._at = heat, weights, np.cumsum(weights)
-        return self._at[1:]
+        return self._at[1][:n], self._at[2][:n]

@@ -26,9 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from playground.dice import descending, draw
+from playground.dice import draw
 from playground.processors import DEFAULT_ORDER
 from playground.processors.dialects import is_greedy
+from playground.ranking import descending
 from playground.records import SamplingParams, Stage
 
 SHOWN = 25  # bars drawn and points on the cumulative curve

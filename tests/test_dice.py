@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import playground as pg
-from playground.dice import descending
+from playground.ranking import descending
 
 
 def log(p):
@@ -104,3 +104,13 @@ def test_descending_breaks_ties_by_the_lowest_id(count):
     values = np.array([1.0, 3.0, 3.0, -np.inf, 2.0, 3.0, 1.0, -np.inf, 0.0, 2.0])
     want = sorted(range(10), key=lambda i: (-values[i], i))
     np.testing.assert_array_equal(descending(values, count), want[:count])
+
+
+@pytest.mark.parametrize("count", [None, 300, 1999])
+def test_descending_keeps_the_order_of_many_ties(count):
+    rng = np.random.default_rng(5)
+    values = rng.integers(-20, 20, 2000) / 8
+    values[rng.random(2000) < 0.3] = -np.inf
+    values[:500] = rng.normal(size=500)
+    want = np.argsort(-values, kind="stable")[:count]
+    np.testing.assert_array_equal(descending(values, count), want)

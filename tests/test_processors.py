@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from playground.dice import descending, draw, uniform
+from playground.dice import draw, uniform
 from playground.processors import DEFAULT_ORDER, Context, apply, chain, removed_by, shape
+from playground.ranking import descending
 from playground.records import SamplingParams
 
 INF = np.inf

@@ -73,6 +73,7 @@
     dp.charts[id] = chart;
     let waiting = 0;  // the pending animation frame
     let drawnWidth = 0;
+    let width = 0;  // as observed: asking for it makes the browser lay the page out anew
     let looked = null;  // the px of a wide figure that was last scrolled into view
 
     const say = (text) => {
@@ -119,15 +120,19 @@
       const scale = dp.scale();
       // A figure with a width of its own keeps it, and its box scrolls.
       root.classList.toggle("dp-wide", !!layout.width);
-      plot.style.width = layout.width ? layout.width * scale + "px" : "";
-      if (!plot.clientWidth) return;  // hidden: the ResizeObserver paints when it is shown
+      const own = layout.width ? layout.width * scale + "px" : "";
+      if (plot.style.width !== own) {
+        plot.style.width = own;
+        width = 0;
+      }
+      width = width || plot.clientWidth;
+      if (!width) return;  // hidden: the ResizeObserver paints when it is shown
       const shown = themedNow();
       const out = shown.layout;
       out.autosize = true;
       delete out.width;
       root.style.setProperty("--dp-height", (layout.height || props.height) / 16 + "rem");
-      drawnWidth = plot.clientWidth;
-      out.width = drawnWidth;
+      out.width = drawnWidth = width;
       if (meta.look != null && meta.look !== looked) {
         looked = meta.look;
         plot.parentNode.scrollLeft = Math.max(0, looked * scale - plot.parentNode.clientWidth);
@@ -179,7 +184,10 @@
       chart.draw(figure);
     };
 
-    new ResizeObserver(() => { if (plot.clientWidth && plot.clientWidth !== drawnWidth) soon(); }).observe(plot);
+    new ResizeObserver(([entry]) => {
+      width = Math.round(entry.contentRect.width);
+      if (width && width !== drawnWidth) soon();
+    }).observe(plot);
     const forget = dp.onLook(() => { if (root.isConnected) soon(); else forget(); });
     document.addEventListener("dp:language", () => { if (!props.value && root.isConnected) receive(); });
     if (dp.takeChart) dp.takeChart(chart, id);

@@ -53,7 +53,13 @@
     document.documentElement.classList.toggle("dp-large", on);
     dp.remember("size", on ? "large" : "normal");
   };
-  dp.scale = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1;
+  // Read once for each size: reading it makes the browser lay the page out anew.
+  const scales = {};
+  dp.scale = () => {
+    const key = `${dp.isLarge()} ${window.innerWidth}`;
+    scales[key] ||= parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1;
+    return scales[key];
+  };
 
   const start = () => {
     const theme = dp.recall("theme");
@@ -62,7 +68,13 @@
       document.documentElement.classList.add("dp-large");
     }
     const watched = { attributes: true, attributeFilter: ["class"] };
-    const observer = new MutationObserver(() => listeners.forEach((f) => f()));
+    const look = () => `${dp.isDark()} ${dp.isLarge()}`;
+    let last = look();
+    const observer = new MutationObserver(() => {
+      if (look() === last) return;  // another class: nothing looks different
+      last = look();
+      listeners.forEach((f) => f());
+    });
     observer.observe(document.body, watched);
     observer.observe(document.documentElement, watched);
   };

@@ -74,7 +74,7 @@
       just = null;
       if (!ready()) return;
       asked += 1;
-      send({});
+      send({ params: wanted(), of: value.of });
     };
     const later = (ms) => { clearTimeout(timer); timer = setTimeout(settle, ms); };
 
@@ -108,8 +108,9 @@
     const receive = () => {
       const got = dp.parse(props.value);
       if (!got || !dp.newer(holder, got.seq)) return;
-      value = got;
-      dp.payload = got.payload;
+      // The payload is sent once for each position.
+      value = "payload" in got ? got : { ...got, payload: value?.payload };
+      dp.payload = value.payload;
       over = false;
       if (moved) check();
       requestAnimationFrame(check);  // what Python did to the sliders is in the page by then

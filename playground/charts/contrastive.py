@@ -24,6 +24,7 @@ from playground.charts import theme
 from playground.charts.contrastive_lines import Box, Point, box_of, iso, line, lines, place, shade
 from playground.charts.marks import points
 from playground.format import count_text, figure_text, log_text, setting_text
+from playground.ranking import descending
 from playground.records.contrastive import ContrastiveStep
 from playground.words import Translate
 
@@ -96,7 +97,7 @@ def shown(step: ContrastiveStep, taken: int | None = None) -> np.ndarray:
     prefers most over the amateur, ``TAIL`` evenly from the rest, and what has a name.
     """
     expert, amateur = step.expert_logprobs, step.amateur_logprobs
-    order = np.argsort(-expert, kind="stable")[: int(np.count_nonzero(expert > -np.inf))]
+    order = descending(expert)[: int(np.count_nonzero(expert > -np.inf))]
     rest = order[HEAD:]
     even = (
         rest[np.linspace(0, len(rest) - 1, min(TAIL, len(rest))).astype(int)] if len(rest) else []

@@ -17,6 +17,7 @@ from playground.charts import theme
 from playground.charts.contrastive import Label, hover
 from playground.charts.marks import bar, points
 from playground.format import amount_text, count_text, figure_text, log_text, setting_text
+from playground.ranking import descending
 from playground.records.contrastive import ContrastiveStep
 from playground.words import Translate
 
@@ -102,7 +103,7 @@ def contrast_bars(
 
 def best(scores: np.ndarray, count: int) -> list[int]:
     """Return the ids of the highest finite scores, ties by the lowest id."""
-    order = np.argsort(-scores, kind="stable")[:count]
+    order = descending(scores, count)
     return [int(i) for i in order if scores[i] > -np.inf]
 
 

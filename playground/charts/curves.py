@@ -16,6 +16,7 @@ import plotly.graph_objects as go
 from playground.charts import theme
 from playground.charts.marks import points
 from playground.format import amount_text, count_text, figure_text
+from playground.ranking import descending
 from playground.records import Step
 from playground.words import Translate
 
@@ -41,7 +42,7 @@ def zipf(
     sorted by itself. ``drawn`` is ringed on the model's curve. Roles: model, final, drawn, names.
     """
     final = model if final is None else final
-    order = np.argsort(-model, kind="stable")
+    order = descending(model)
     sorted_model = model[order]
     ranks, p = _sampled(sorted_model)
     final_ranks, final_p = _sampled(np.sort(final)[::-1])

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from playground.dice import descending
+from playground.ranking import descending
 from playground.records.checks import choice, integer, number
 
 BUG_ZOO = (

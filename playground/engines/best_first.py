@@ -26,10 +26,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from playground.dice import descending
 from playground.engines.hypotheses import greedy_continuation
 from playground.engines.race import log_normalisers
 from playground.language_model import LanguageModel, check_ids
+from playground.ranking import descending
 from playground.records.beam import Hypothesis, ModeSearch
 from playground.records.checks import integer
 

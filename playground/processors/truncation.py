@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from playground.dice import descending
 from playground.processors.scores import (
     MASKED,
     highest,
@@ -20,6 +19,7 @@ from playground.processors.scores import (
     probabilities,
     weights,
 )
+from playground.ranking import descending
 
 # Most cuts fall among the first so many tokens: a sort of the whole vocabulary is often spared.
 _HEAD = 1024

@@ -15,7 +15,6 @@ from typing import Any
 import gradio as gr
 import numpy as np
 
-from playground.dice import descending
 from playground.engines.beam import beam_search
 from playground.engines.contrastive import contrastive_decode
 from playground.engines.prompt_lookup import PromptLookup
@@ -24,6 +23,7 @@ from playground.engines.speculative import speculative_decode
 from playground.language_model import LanguageModel
 from playground.models.views import KINDS, amateur_of
 from playground.processors import removed_by, shape
+from playground.ranking import descending
 from playground.records import SamplingParams, Stage, Step
 from playground.records.beam import BeamParams
 from playground.records.checks import choice, integer

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from playground.dice import descending
 from playground.engines import contrastive
 from playground.engines.pairs import check_pair
 from playground.engines.sampling import context_full
 from playground.language_model import LanguageModel
 from playground.processors import shape
+from playground.ranking import descending
 from playground.records import SamplingParams, Step
 from playground.records.checks import integer
 from playground.records.contrastive import AmateurSees, ContrastiveParams, ContrastiveStep

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from playground.dice import descending
 from playground.engines.sampling import context_full, step
 from playground.language_model import LanguageModel
+from playground.ranking import descending
 from playground.records import SamplingParams
 from playground.records.checks import integer, number
 from playground.session import Session

@@ -27,7 +27,7 @@ from playground.ui.numbers import Slider
 from playground.ui.order import chips
 from playground.ui.panel import Panel
 from playground.ui.runner import START, STOP, TOGGLE, Runner
-from playground.ui.sampling_events import SampleEvents
+from playground.ui.sampling_events import NOT_SLID, SampleEvents
 from playground.words import Translate
 
 
@@ -56,6 +56,9 @@ class SampleTab(SampleEvents):
         self.outputs = [self.visit, *self.parts.values(), self.branches, self.start_bos]
         self.outputs += [self.rewind, self.inspector]
         self.outputs += [panel.model_line, panel.preset, panel.order]
+        # What other settings don't change.
+        self.still = {self.visit, self.strip, self.branches, self.start_bos, self.rewind}
+        self.still |= {self.inspector, panel.model_line}
         self._wire()
 
     def _build(self, labels: Labels) -> None:
@@ -118,15 +121,21 @@ class SampleTab(SampleEvents):
         return self.library.get(visit.model)
 
     def draw(
-        self, visit: Visit, params: SamplingParams, draws: int = 0, seq: int | None = None
+        self,
+        visit: Visit,
+        params: SamplingParams,
+        draws: int = 0,
+        seq: int | None = None,
+        known: str = "",
     ) -> dict[Any, Any]:
         """Return the updates that show a visit; all parts of the screen.
 
-        ``seq`` numbers the answer; by default it is taken when the answer is ready.
+        ``seq`` numbers the answer; by default it is taken when the answer is ready. ``known`` names
+        the payload that the page has.
         """
         lm, session = self.lm(visit), visit.session
         values = screen.draw_screen(
-            lm, visit.model, session, params, visit.t, visit.language, draws
+            lm, visit.model, session, params, visit.t, visit.language, draws, known
         )
         seq = now() if seq is None else seq
         found = {self.visit: visit}
@@ -205,15 +214,16 @@ class SampleTab(SampleEvents):
         self.draws.click(self._draws, self.inputs, self.outputs, **MODEL)
         preset_out = [*self.outputs, *p.controls.parts.values()]
         p.preset.input(self._preset, {*self.inputs, p.preset}, preset_out, **MODEL)
-        self.live.settle(
-            self._settle, self.inputs, self.outputs, trigger_mode="always_last", **QUICK
-        )
+        # Gradio looks up each part of an event in the whole page: few parts, quick events.
+        settled = [part for part in self.outputs if part not in self.still]
+        resting = {self.visit, *(p.controls.parts[name] for name in NOT_SLID)}
+        self.live.settle(self._rest, resting, settled, trigger_mode="always_last", **QUICK)
         order = p.controls.parts["order"]
         p.order.reorder(self._reorder, self.inputs, [*self.outputs, order], **MODEL)
-        for name in ("seed", "dialect", "order", "banned_tokens", "penalize_prompt"):
+        for name in NOT_SLID:
             part = p.controls.parts[name]
             for trigger in [part.submit, part.blur] if hasattr(part, "submit") else [part.input]:
-                trigger(self._settle, self.inputs, self.outputs, **QUICK)
+                trigger(self._settle, self.inputs, settled, **QUICK)
 
         ticking = {*self.inputs, self.length, self.speed, self.stops}
         self.runner.each(self._tick, ticking, self.outputs)

@@ -25,8 +25,11 @@ from playground.ui.events import Visit, now, polite
 from playground.ui.order import order_text
 from playground.ui.panel import Panel
 from playground.ui.runner import Pace
+from playground.words import in_words
 
 DRAWS = 1000
+# Controls that are no sliders: a preview can't show them while they change.
+NOT_SLID = ("seed", "dialect", "order", "banned_tokens", "penalize_prompt")
 
 
 class SampleEvents(ABC):
@@ -42,6 +45,7 @@ class SampleEvents(ABC):
     length: Any
     speed: Any
     stops: Any
+    still: Any
 
     @abstractmethod
     def lm(self, visit: Visit) -> LanguageModel:
@@ -49,21 +53,39 @@ class SampleEvents(ABC):
 
     @abstractmethod
     def draw(
-        self, visit: Visit, params: SamplingParams, draws: int = 0, seq: int | None = None
+        self,
+        visit: Visit,
+        params: SamplingParams,
+        draws: int = 0,
+        seq: int | None = None,
+        known: str = "",
     ) -> dict[Any, Any]:
         """Return the updates that show a visit."""
 
     @polite
     def _settle(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
+        return self._settled(data)
+
+    @polite
+    def _rest(self, data: Mapping[Any, Any], event: gr.EventData) -> dict[Any, Any]:
+        """Settle where the sliders rest: the page sends what they say and whose payload it has."""
+        said = event._data.get("params")
+        if not isinstance(said, Mapping):
+            raise ValueError("event's params must be an object")
+        parts = self.panel.controls.parts
+        slid = {part: said.get(name) for name, part in parts.items() if name not in NOT_SLID}
+        return self._settled({**data, **slid}, str(event._data.get("of")))
+
+    def _settled(self, data: Mapping[Any, Any], known: str = "") -> dict[Any, Any]:
         # Numbered by its start: a step that is under way has the later state, whichever of
         # the two answers first; the page asks again if its sliders say something else then.
         seq, visit = now(), data[self.visit]
         try:
-            found = self.draw(visit, self.panel.read_params(data), seq=seq)
+            found = self.draw(visit, self.panel.read_params(data), seq=seq, known=known)
         except ValueError as error:  # an event outside the queue can't show a toast
-            text = visit.t("page.refused", text=error)
+            text = visit.t("page.refused", text=in_words(error))
             return {self.sentence: {"parts": [text], "seq": seq}}
-        return {part: value for part, value in found.items() if part is not self.visit}
+        return {part: value for part, value in found.items() if part not in self.still}
 
     @polite
     def _reorder(self, data: Mapping[Any, Any], event: gr.EventData) -> dict[Any, Any]:

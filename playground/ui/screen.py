@@ -6,6 +6,7 @@ browser. The model is asked once, for the logits of the position looked at.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,10 +39,12 @@ def draw_screen(
     t: Translate,
     language: str = "en",
     draws: int = 0,
+    known: str = "",
 ) -> dict[str, Any]:
     """Return the values of all parts of the Sample view by name (`stamp` gives them a number).
 
-    ``draws`` draws that many tokens from the final distribution and marks their shares.
+    ``draws`` draws that many tokens from the final distribution and marks their shares. ``known``
+    names the payload that the page has already: it isn't sent again.
     """
     state = {**to_state(session, model), "now": params.to_dict(), "language": language}
     try:
@@ -63,6 +66,10 @@ def draw_screen(
     seen = view(logits, stages, params, u, token, lm.label)
     flips = {} if u is None else explain.flips(logits, params, u, session.ids, length)
     numbers = explain.figures(stages)
+    of = str(zlib.crc32(repr((lm.fingerprint, session.ids, length, dice, token)).encode()))
+    given = {}
+    if of != known:
+        given["payload"] = payload(logits, session.ids, length, dice, token, lm.label)
     return {
         **shared,
         "bars": charts.bars(seen, t=t, draws=histogram(stages, params, len(session.ids), draws)),
@@ -73,10 +80,11 @@ def draw_screen(
         "sentence": {"parts": words(lm, session, seen, t)},
         "rules": {"parts": [rules(logits, stages, params, session.ids, length, t, lm.label)]},
         "live": {
-            "payload": payload(logits, session.ids, length, dice, token, lm.label),
+            "of": of,
             "params": preview_params(params),
             "live": taken is None,
-        },
+        }
+        | given,
     }
 
 

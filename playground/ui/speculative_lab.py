@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from playground.charts import speculative_pay as charts
-from playground.dice import descending
 from playground.engines.acceptance import RULES, damages
 from playground.engines.losslessness import losslessness
 from playground.format import amount_text, count_text, figure_text
+from playground.ranking import descending
 from playground.records.speculative import LosslessnessReport
 from playground.ui.speculative_moves import Position
 from playground.words import Translate

@@ -14,10 +14,10 @@ import numpy as np
 
 from playground.charts import speculative as charts
 from playground.charts import speculative_pay as pay
-from playground.dice import descending
 from playground.engines.drafting import Draft
 from playground.format import amount_text, count_text, figure_text, setting_text
 from playground.language_model import LanguageModel
+from playground.ranking import descending
 from playground.records.speculative import Round
 from playground.ui import speculative_lab as lab
 from playground.ui import speculative_moves as moves
