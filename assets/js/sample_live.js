@@ -13,6 +13,8 @@
 (() => {
   if (!window.dp || dp.live) return;
   const REST = 60;  // ms without a movement after which a slider rests
+  const DRAG = 150;  // ms between two movements of a drag at most
+  const PATIENCE = 3000;  // ms after which a request counts as lost
   const CHARTS = { "dp-bars": "bars", "dp-dice": "dice" };
   const word = (key) => dp.word(`sample.${key}`);
   const same = (a, b) => a === b || (typeof a === "number" && Math.abs(a - b) < 1e-9);
@@ -31,8 +33,12 @@
     let moved = false;     // a slider was moved, and no answer had its values yet
     let over = false;      // the charts show a preview, not that answer
     let asked = 0;         // how often the present values were asked for
+    let sent = -Infinity;  // when the request that is under way was sent
     let just = null;       // [field, value] of the movement that is being handled
     let frame = 0, dirty = false, timer = 0;
+    let drawn = -Infinity;  // when a preview was drawn last
+    let late = false;       // the dice are a movement behind
+    let turn = 0;           // frames with a preview so far
 
     const wanted = () => {
       const params = { ...value.params };
@@ -46,7 +52,8 @@
     const answered = (params) => Object.keys(params).every((k) => same(params[k], value.params[k]));
     const ready = () => value?.payload && value.live !== false;
 
-    const preview = () => {
+    // In a drag the dice follow in every other frame: two charts a frame are too slow for the eye.
+    const preview = (all = true) => {
       dirty = false;
       const params = wanted();
       over = !answered(params);
@@ -56,24 +63,37 @@
       }
       const view = dp.preview(value.payload, params);
       if (!view.exact) return;  // only Python can say
+      const now = performance.now();
+      const dragged = !all && now - drawn < DRAG;
+      late = dragged && turn % 2 === 1;
+      drawn = now;
       for (const id in CHARTS) {
         const chart = dp.charts[id];
+        if (late && id === "dp-dice") continue;
         if (chart?.current?.data) chart.update(dp.sampleCharts[CHARTS[id]](view, chart.current, word));
       }
     };
     // At once for the first movement in a frame, and once more before the frame is painted.
     const soon = () => {
       if (frame) { dirty = true; return; }
-      frame = requestAnimationFrame(() => { frame = 0; if (dirty && ready()) preview(); });
-      preview();
+      frame = requestAnimationFrame(() => {
+        frame = 0;
+        if (dirty && ready()) preview(false);
+        turn += 1;
+      });
+      preview(false);
     };
 
     // Asks even when moved back to the last answer's values: one for others may be on its way.
+    // One request at a time: what was moved meanwhile is asked for when its answer is here.
     const settle = () => {
       timer = 0;
       just = null;
       if (!ready()) return;
+      if (late) preview();
+      if (performance.now() - sent < PATIENCE) { timer = setTimeout(settle, REST); return; }
       asked += 1;
+      sent = performance.now();
       send({ params: wanted(), of: value.of });
     };
     const later = (ms) => { clearTimeout(timer); timer = setTimeout(settle, ms); };
@@ -108,6 +128,8 @@
     const receive = () => {
       const got = dp.parse(props.value);
       if (!got || !dp.newer(holder, got.seq)) return;
+      sent = -Infinity;
+      if (got.refused) { moved = false; return; }
       // The payload is sent once for each position.
       value = "payload" in got ? got : { ...got, payload: value?.payload };
       dp.payload = value.payload;

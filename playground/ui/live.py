@@ -1,7 +1,8 @@
 """Live: the step's payload in the page, from which a dragged slider is previewed.
 
 Takes no room. Value: {"payload": playground.payload.payload(...), "params": preview_params(...),
-"live": bool, "seq": n}; not live while the page looks back, where sliders change nothing. Event
+"live": bool, "of": its name, "seq": n}, without the payload where the page has it, or {"refused":
+True, "seq": n}; not live while the page looks back, where sliders change nothing. Event
 ``settle``: the sliders rest on other values than the last answer had, so exact numbers are wanted.
 """
 

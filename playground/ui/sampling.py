@@ -217,7 +217,7 @@ class SampleTab(SampleEvents):
         # Gradio looks up each part of an event in the whole page: few parts, quick events.
         settled = [part for part in self.outputs if part not in self.still]
         resting = {self.visit, *(p.controls.parts[name] for name in NOT_SLID)}
-        self.live.settle(self._rest, resting, settled, trigger_mode="always_last", **QUICK)
+        self.live.settle(self._rest, resting, settled, trigger_mode="multiple", **QUICK)
         order = p.controls.parts["order"]
         p.order.reorder(self._reorder, self.inputs, [*self.outputs, order], **MODEL)
         for name in NOT_SLID:

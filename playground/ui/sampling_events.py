@@ -38,6 +38,7 @@ class SampleEvents(ABC):
     panel: Panel
     visit: Any
     sentence: Any
+    live: Any
     force: Any
     inspected: Any
     inspector: Any
@@ -84,7 +85,8 @@ class SampleEvents(ABC):
             found = self.draw(visit, self.panel.read_params(data), seq=seq, known=known)
         except ValueError as error:  # an event outside the queue can't show a toast
             text = visit.t("page.refused", text=in_words(error))
-            return {self.sentence: {"parts": [text], "seq": seq}}
+            refused = {"refused": True, "seq": seq}
+            return {self.sentence: {"parts": [text], "seq": seq}, self.live: refused}
         return {part: value for part, value in found.items() if part not in self.still}
 
     @polite
