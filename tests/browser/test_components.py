@@ -189,6 +189,7 @@ def test_dark_takes_the_dark_partner_of_each_colour(page):
     fill = "getComputedStyle(document.querySelector('#bars .bars path')).fill"
     assert page.evaluate(fill) == "rgb(0, 114, 178)"
     page.click("#hostile")
+    page.wait_for_selector("#bars text:has-text('#FFFFFF')", state="attached")
     page.click("[data-tool=theme]")
     page.wait_for_function(f"{fill} === 'rgb(86, 180, 233)'")
     assert "#FFFFFF" in ticks(page)  # a token, not a colour
