@@ -52,7 +52,7 @@
     const answered = (params) => Object.keys(params).every((k) => same(params[k], value.params[k]));
     const ready = () => value?.payload && value.live !== false;
 
-    // In a drag the dice follow in every other frame: two charts a frame are too slow for the eye.
+    // In a drag the dice follow in every third frame: two charts a frame are too slow for the eye.
     const preview = (all = true) => {
       dirty = false;
       const params = wanted();
@@ -65,7 +65,7 @@
       if (!view.exact) return;  // only Python can say
       const now = performance.now();
       const dragged = !all && now - drawn < DRAG;
-      late = dragged && turn % 2 === 1;
+      late = dragged && turn % 3 !== 0;
       drawn = now;
       for (const id in CHARTS) {
         const chart = dp.charts[id];
