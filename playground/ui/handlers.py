@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -57,11 +58,15 @@ def force_text(
     return session
 
 
+def whole(name: str, value: Any, high: int) -> int:
+    """Return a whole number from 1 to ``high`` that a control shows, or refuse it."""
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
+    return integer(name, value, 1, high)
+
+
 def pace(length: float, speed: float) -> tuple[int, float]:
     """Return a run's length in tokens and the wait between two in ms, from the controls."""
-    if isinstance(length, float) and length.is_integer():
-        length = int(length)
-    integer("run_length", length, 1, MAX_RUN)
+    length = whole("run_length", length, MAX_RUN)
     number("speed", speed, 0.5, 100)
     return length, 1000 / speed
 

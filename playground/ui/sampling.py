@@ -104,6 +104,8 @@ class SampleTab(SampleEvents):
             labels.add(self.force, "page.force_placeholder", prop="placeholder")
             self.inspected = add(gr.Textbox(elem_id="dp-inspect"), "page.inspect")
             labels.add(self.inspected, "page.inspect_placeholder", prop="placeholder")
+            n = Slider(100, 10_000, 1_000, step=100, elem_id="dp-draw-count")
+            self.draw_count = add(n, "page.draw_count")
             self.draws = add(gr.Button(elem_id="dp-draws"), "page.draws", prop="value")
             self.length = add(Slider(1, 200, 30, step=1, elem_id="dp-length"), "page.run_length")
             self.speed = add(Slider(0.5, 20, 8, step=0.5, elem_id="dp-speed"), "page.speed")
@@ -211,7 +213,8 @@ class SampleTab(SampleEvents):
         )
         self.start_bos.click(self._start_bos, self.inputs, [*self.outputs, p.bos], **MODEL)
 
-        self.draws.click(self._draws, self.inputs, self.outputs, **MODEL)
+        drawing = {*self.inputs, self.draw_count}
+        self.draws.click(self._draws, drawing, self.outputs, **MODEL)
         preset_out = [*self.outputs, *p.controls.parts.values()]
         p.preset.input(self._preset, {*self.inputs, p.preset}, preset_out, **MODEL)
         # Gradio looks up each part of an event in the whole page: few parts, quick events.

@@ -27,7 +27,7 @@ from playground.ui.panel import Panel
 from playground.ui.runner import Pace
 from playground.words import in_words
 
-DRAWS = 1000
+MAX_DRAWS = 100_000
 # Controls that are no sliders: a preview can't show them while they change.
 NOT_SLID = ("seed", "dialect", "order", "banned_tokens", "penalize_prompt")
 
@@ -41,6 +41,7 @@ class SampleEvents(ABC):
     live: Any
     force: Any
     inspected: Any
+    draw_count: Any
     inspector: Any
     runner: Any
     length: Any
@@ -99,7 +100,8 @@ class SampleEvents(ABC):
 
     @polite
     def _draws(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
-        return self.draw(data[self.visit], self.panel.read_params(data), draws=DRAWS)
+        count = handlers.whole("draws", data[self.draw_count], MAX_DRAWS)
+        return self.draw(data[self.visit], self.panel.read_params(data), draws=count)
 
     @polite
     def _prompt(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
