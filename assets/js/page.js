@@ -105,4 +105,34 @@
     if (text != null) node.textContent = text;
     return node;
   };
+  // Shows a tooltip at the tokens of a list, on hover and on focus; returns what hides it.
+  // fill(node) -> {label, facts: [[name, text], ...], go: a last line or ""}, or nothing to show.
+  dp.tooltip = (tip, list, selector, fill) => {
+    const show = (node) => {
+      const told = fill(node);
+      if (!told) return;
+      const table = dp.el("dl", "dp-tip-facts");
+      for (const [name, text] of told.facts) table.append(dp.el("dt", "", name), dp.el("dd", "", text));
+      tip.replaceChildren(dp.el("strong", "dp-tip-label", told.label), table);
+      if (told.go) tip.append(dp.el("p", "dp-read-go", told.go));
+      tip.classList.add("dp-shown");
+      node.setAttribute("aria-describedby", tip.id);
+      const at = node.getBoundingClientRect();
+      const size = tip.getBoundingClientRect();
+      const below = at.bottom + size.height + 8 < innerHeight;
+      tip.style.left = Math.max(8, Math.min(at.left, innerWidth - size.width - 8)) + "px";
+      tip.style.top = (below ? at.bottom + 6 : Math.max(8, at.top - size.height - 6)) + "px";
+    };
+    const hide = () => tip.classList.remove("dp-shown");
+    const over = (event) => {
+      const node = event.target.closest?.(selector);
+      if (node) show(node);
+    };
+    list.addEventListener("pointerover", over);
+    list.addEventListener("focusin", over);
+    list.addEventListener("pointerleave", hide);
+    list.addEventListener("focusout", hide);
+    document.addEventListener("scroll", hide, { passive: true, capture: true });
+    return hide;
+  };
 })();

@@ -109,28 +109,12 @@
         [dp.word("read_expected"), `${c.top[i]} ${probability(c.top_p[i])}`]);
       return rows;
     };
-    const tell = (node) => {
+    const hide = dp.tooltip(tip, list, ".dp-read-token", (node) => {
       const i = Number(node.dataset.index);
-      tip.replaceChildren(dp.el("strong", "dp-tip-label", state.columns.label[i]));
-      const table = dp.el("dl", "dp-tip-facts");
-      for (const [name, text] of facts(i)) table.append(dp.el("dt", "", name), dp.el("dd", "", text));
-      tip.append(table);
-      if (state.columns.rank[i]) tip.append(dp.el("p", "dp-read-go", dp.word("read_go")));
-      tip.classList.add("dp-shown");
-      node.setAttribute("aria-describedby", tip.id);
-      const at = node.getBoundingClientRect();
-      const size = tip.getBoundingClientRect();
-      const below = at.bottom + size.height + 8 < innerHeight;
-      tip.style.left = Math.max(8, Math.min(at.left, innerWidth - size.width - 8)) + "px";
-      tip.style.top = (below ? at.bottom + 6 : Math.max(8, at.top - size.height - 6)) + "px";
-    };
-    const hide = () => tip.classList.remove("dp-shown");
+      const go = state.columns.rank[i] ? dp.word("read_go") : "";
+      return { label: state.columns.label[i], facts: facts(i), go };
+    });
     const token = (event) => event.target.closest?.(".dp-read-token");
-    list.addEventListener("pointerover", (event) => { if (token(event)) tell(token(event)); });
-    list.addEventListener("pointerleave", hide);
-    list.addEventListener("focusin", (event) => { if (token(event)) tell(token(event)); });
-    list.addEventListener("focusout", hide);
-    document.addEventListener("scroll", hide, { passive: true, capture: true });
 
     const pick = (node) => { hide(); send({ index: Number(node.dataset.index) }); };
     list.addEventListener("click", (event) => { if (token(event)) pick(token(event)); });

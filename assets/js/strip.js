@@ -157,28 +157,11 @@
     });
 
     // --- tooltip, on hover and on focus
-    const show = (button) => {
+    const hide = dp.tooltip(tip, list, ".dp-token", (button) => {
       const token = strip.tokens[button.dpIndex];
-      if (!token) return;
-      tip.replaceChildren(dp.el("strong", "dp-tip-label", visible(token.label ?? "")));
-      const table = dp.el("dl", "dp-tip-facts");
-      for (const [name, value] of facts(token)) table.append(dp.el("dt", "", name), dp.el("dd", "", value));
-      tip.append(table);
-      tip.classList.add("dp-shown");
-      const at = button.getBoundingClientRect();
-      const size = tip.getBoundingClientRect();
-      const below = at.bottom + size.height + 8 < innerHeight;
-      tip.style.left = Math.max(8, Math.min(at.left, innerWidth - size.width - 8)) + "px";
-      tip.style.top = (below ? at.bottom + 6 : Math.max(8, at.top - size.height - 6)) + "px";
-    };
-    const hide = () => tip.classList.remove("dp-shown");
-    const token = (event) => event.target.closest?.(".dp-token");
-    list.addEventListener("pointerover", (event) => { if (token(event)) show(token(event)); });
-    list.addEventListener("pointerleave", hide);
-    list.addEventListener("focusin", (event) => { if (token(event)) show(token(event)); });
-    list.addEventListener("focusout", hide);
+      return token && { label: visible(token.label ?? ""), facts: facts(token) };
+    });
     list.addEventListener("scroll", hide);
-    document.addEventListener("scroll", hide, { passive: true, capture: true });
     document.addEventListener("dp:language", () => {
       list.setAttribute("aria-label", dp.word("strip_name"));
       if (!strip.tokens.length) render();
