@@ -134,6 +134,12 @@ class BatchedLM:
         """How many requests wait."""
         return len(self._queue)
 
+    def place(self, session: str) -> int:
+        """Return the place in the queue of a session's first request, from 1; 0 for none."""
+        with self._changed:
+            owners = [request.futures.values() for request in self._queue.values()]
+        return next((i for i, names in enumerate(owners, 1) if session in names), 0)
+
     def cancel(self, session: str) -> int:
         """Drop what a session waits for; return how many requests that were.
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
@@ -29,6 +31,7 @@ from playground.serving.turns import Turns
 log = logging.getLogger("playground.serving")
 
 SECONDS = 10.0  # one line of the log covers that long
+LONG = 0.9  # seconds after which a visitor is told that an answer is being made
 GONE = 10.0  # for so long a session that has left gets no forward: its runs end
 FORGOTTEN = 900.0  # a session that asked nothing for so long doesn't count as here
 
@@ -61,6 +64,7 @@ class Host:
         self._models: WeakSet[Any] = WeakSet()
         self._clock = clock
         self._here: dict[str, float] = {}  # session -> when it asked last
+        self._working: dict[str, list[float]] = {}  # session -> when its handlers began
         self._gone: dict[str, float] = {}  # session -> when it left
         self._lock = threading.Lock()
 
@@ -80,6 +84,30 @@ class Host:
     def waiting(self) -> int:
         """How many requests wait for a model."""
         return sum(model.waiting for model in list(self._models))
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Remember that a handler works for the session that asks."""
+        name, began = session(), self._clock()
+        with self._lock:
+            self._working.setdefault(name, []).append(began)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._working[name].remove(began)
+                if not self._working[name]:
+                    del self._working[name]
+
+    def waits(self, name: str) -> dict[str, Any]:
+        """Return what a visitor may know of a long wait: whether one answer is under way for long
+        already, the place in a model's queue (from 1, 0 = in none) and how many requests wait.
+        """
+        with self._lock:
+            began = min(self._working.get(name, ()) if name else (), default=math.inf)
+        busy = self._clock() - began >= LONG
+        place = max((model.place(name) for model in list(self._models)), default=0) if name else 0
+        return {"busy": busy, "place": place, "waiting": self.waiting}
 
     def _session(self) -> str:
         """Return the session that asks. Raises Cancelled where it has just left."""

@@ -13,7 +13,7 @@ import inspect
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
@@ -50,6 +50,36 @@ def aside() -> Iterator[None]:
         mine.held = mine.turns._take(mine.kind)
 
 
+def within(
+    fn: Callable[..., Any], context: Callable[[], AbstractContextManager[Any]]
+) -> Callable[..., Any]:
+    """Return a handler that computes inside a context; a stream enters it for each answer."""
+    if inspect.isgeneratorfunction(fn):
+
+        @wraps(fn)
+        def stream(*args: Any, **options: Any) -> Iterator[Any]:
+            answers = fn(*args, **options)
+            try:
+                while True:
+                    with context():
+                        try:
+                            found = next(answers)
+                        except StopIteration:
+                            return
+                    yield found
+            finally:
+                answers.close()
+
+        return stream
+
+    @wraps(fn)
+    def once(*args: Any, **options: Any) -> Any:
+        with context():
+            return fn(*args, **options)
+
+    return once
+
+
 class Turns:
     """At most ``count`` holders at a time; those waiting go by kind (quick first), then by age."""
 
@@ -75,30 +105,7 @@ class Turns:
 
     def wrap(self, fn: Callable[..., Any], kind: int = PLAIN) -> Callable[..., Any]:
         """Return a handler that computes in turn; a stream takes one for each of its answers."""
-        if inspect.isgeneratorfunction(fn):
-
-            @wraps(fn)
-            def stream(*args: Any, **options: Any) -> Iterator[Any]:
-                answers = fn(*args, **options)
-                try:
-                    while True:
-                        with self.hold(kind):
-                            try:
-                                found = next(answers)
-                            except StopIteration:
-                                return
-                        yield found
-                finally:
-                    answers.close()
-
-            return stream
-
-        @wraps(fn)
-        def once(*args: Any, **options: Any) -> Any:
-            with self.hold(kind):
-                return fn(*args, **options)
-
-        return once
+        return within(fn, lambda: self.hold(kind))
 
     def _take(self, kind: int) -> bool:
         """Wait for a turn; return whether one is held (a quick one may go without)."""

@@ -213,7 +213,7 @@ class Toolbar(gr.HTML):
             value,
             html_template=_TOOLS,
             js_on_load=_script("toolbar", "language", "shared", "help", named=True),
-            head=_head("page", "keys", "toolbar"),
+            head=_head("page", "keys", "toolbar", "busy"),
             apply_default_css=False,
             **_props(options),
         )

@@ -25,7 +25,7 @@ from playground.serving.api import add_api
 from playground.serving.gpu import on_shared_gpu, shared_gpu
 from playground.serving.host import Host
 from playground.serving.limits import Limits, variable
-from playground.serving.turns import PLAIN, QUICK
+from playground.serving.turns import PLAIN, QUICK, within
 from playground.tape_file import MAX_FILE
 from playground.ui.components import launch_options
 from playground.ui.demo import build_demo
@@ -85,7 +85,8 @@ def build(library: Library, host: Host) -> gr.Blocks:
         demo.unload(leave)
     for fn in demo.fns.values():
         if fn.fn is not None and fn.fn is not leave:
-            fn.fn = host.turns.wrap(fn.fn, PLAIN if fn.queue else QUICK)
+            turn = host.turns.wrap(fn.fn, PLAIN if fn.queue else QUICK)
+            fn.fn = within(turn, host.working)
     return demo.queue(default_concurrency_limit=8, max_size=QUEUE, api_open=False)
 
 
@@ -97,6 +98,15 @@ def health_route(library: Library, host: Host) -> Route:
         return JSONResponse(found, status)
 
     return Route("/health", health)
+
+
+def waiting_route(host: Host) -> Route:
+    """Return GET /waiting?session=...: JSON, how far the visitor's request has come."""
+
+    def waiting(request: Request) -> JSONResponse:
+        return JSONResponse(host.waits(request.query_params.get("session", "")))
+
+    return Route("/waiting", waiting)
 
 
 def log_as_json(stream: Any = None) -> None:
@@ -157,7 +167,7 @@ def main() -> None:
     host = Host(load_model, limits, gpu)
     library = Library(host.load)
     demo = build(library, host)
-    routes = [health_route(library, host)]
+    routes = [health_route(library, host), waiting_route(host)]
     serving = serve_options(options.host, port, routes)
     demo.launch(quiet=True, prevent_thread_lock=True, **serving)
     print(f"Decoding Playground: http://{options.host}:{port}  (Ctrl + C stops it)", flush=True)
