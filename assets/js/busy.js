@@ -5,7 +5,7 @@
 (() => {
   if (!window.dp || dp.busy) return;
   const LONG = 1000;  // ms
-  const AGAIN = 1500;
+  const AGAIN = 1000;
   let session = "", timer = 0, missing = false, line = null;
 
   const say = (text) => {
@@ -13,7 +13,7 @@
       if (!text) return;
       line = dp.el("div", "dp-busy");
       line.setAttribute("role", "status");
-      document.body.append(line);
+      (document.querySelector(".gradio-container") || document.body).append(line);
     }
     line.textContent = text;
     line.classList.toggle("dp-shown", !!text);
