@@ -96,6 +96,10 @@
       const map = dp.isDark() ? (window.dpConfig || {}).dark : null;
       const shown = themed({ data: chart.current.data || [], layout }, map, dp.scale(), "", "");
       const out = shown.layout;
+      for (const trace of shown.data) {
+        // Plotly takes the element of an empty text away, and a later text finds none.
+        if (Array.isArray(trace.text)) trace.text = trace.text.map((text) => text || "\u00a0");
+      }
       if ((layout.meta || {}).title) {
         delete out.title;  // drawn in HTML above the plot
         out.margin = { ...out.margin, t: layout.meta.top ?? 8 };
@@ -126,7 +130,7 @@
         width = 0;
       }
       width = width || plot.clientWidth;
-      if (!width) return;  // hidden: the ResizeObserver paints when it is shown
+      if (!width) { drawnWidth = 0; return; }  // hidden: the ResizeObserver paints when it is shown
       const shown = themedNow();
       const out = shown.layout;
       out.autosize = true;

@@ -203,7 +203,10 @@ class Frame:
             found = {**self._words(visit.language), self.tab.visit: visit}
             lm = self.library.loaded(visit.model)
             if lm is not None:
-                found |= self.tab.draw(visit, self.panel.read_params(data))
+                for part, update in self.tab.draw(visit, self.panel.read_params(data)).items():
+                    # A part's new words and its new value are one update.
+                    both = isinstance(update, dict) and update.get("__type__") == "update"
+                    found[part] = {**found.get(part, {}), **update} if both else update
                 found[self.panel.model_line] = self.model_line(lm, visit)
             return found
 
