@@ -77,8 +77,9 @@ class Decoder:
         """Return the same decoder with another seed."""
         sampling = self.sampling.replace(seed=seed)
         searched = self.beam
-        if searched.sampling is not None:
-            searched = searched.replace(sampling=searched.sampling.replace(seed=seed))
+        if searched.sampling is not None or searched.do_sample:
+            shaped = searched.sampling or SamplingParams()
+            searched = searched.replace(sampling=shaped.replace(seed=seed))
         return replace(self, sampling=sampling, beam=searched)
 
     def to_dict(self) -> dict[str, Any]:
@@ -169,6 +170,8 @@ def advance(lm: LanguageModel, run: Run, helper: Draft | None = None) -> Run:
     if run.beams is None and context_full(lm, run.ids):
         return replace(run, stop="context full")
     before, began = _forwards(lm, helper), time.perf_counter()
+    if helper is None and run.decoder.kind in ("contrastive", "speculative"):
+        raise ValueError(f"helper must be the {run.decoder.kind} decoder's second model, got none")
     after = _ADVANCE[run.decoder.kind](lm, run, helper)
     seconds = run.seconds + time.perf_counter() - began
     asked = _forwards(lm, helper)

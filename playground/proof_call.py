@@ -77,6 +77,8 @@ def _beam_call(result: BeamResult) -> Call:
             notes.append(("proof.note_beam_filters", {}))
     if params.draws:
         notes.append(("proof.note_draws", {}))
+    if not params.stop_at_eos:
+        options["eos_token_id"] = None
     options["max_new_tokens"] = params.max_new_tokens
     return Call(_call({"top_k": 0, **options}), tuple(notes))
 
@@ -93,6 +95,7 @@ _ARGUMENTS = (
     "repetition_penalty",
     "no_repeat_ngram_size",
 )
+_FLOATS = ("top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff", "repetition_penalty")
 _MISSING = ("presence_penalty", "frequency_penalty", "top_n_sigma", "xtc_probability")
 
 
@@ -108,7 +111,8 @@ def _sampling_options(
     for name in _ARGUMENTS:
         value = getattr(params, name)
         if name not in ("temperature", "top_k") and value != getattr(neutral, name):
-            options[name] = value
+            # 0 is a float like any other there, and no typical_p at all.
+            options[name] = max(float(value), 1e-12) if name in _FLOATS else value
     if params.banned_tokens:
         options["suppress_tokens"] = list(params.banned_tokens)
     missing = [name for name in _MISSING if getattr(params, name) != getattr(neutral, name)]

@@ -27,7 +27,7 @@ from typing import Any
 
 from playground.language_model import LanguageModel
 from playground.records import Step, Trace
-from playground.records.checks import integer, number
+from playground.records.checks import brief, integer, number
 from playground.session import MAX_TEXT, Prompt, Session, to_state
 from playground.tape import Tape, record
 from playground.tape_file import MAGIC
@@ -76,19 +76,21 @@ def read_trace(data: bytes, lm: LanguageModel) -> Session:
                 f"the trace is of another vocabulary: id {token}, and {most} is the last"
             )
     for step in trace.steps:
-        _check(step)
+        _check(step, lm.vocab_size)
     return Session(_prompt(found, trace, lm), replace(trace, stop=trace.stop[:20]))
 
 
-def _check(step: Step) -> None:
-    """Raise ValueError for a step whose fields are no such numbers."""
+def _check(step: Step, size: int) -> None:
+    """Raise ValueError for a step whose fields are no such numbers, of ``size`` tokens."""
     for name in ("logprob", "model_logprob", "entropy"):
         value = getattr(step, name)
-        if type(value) not in (int, float) or math.isnan(value):
-            raise ValueError(f"trace is damaged: {name} can't be {str(value)[:20]!r}")
+        low, high = (0, math.log(size)) if name == "entropy" else (-1e300, 0)
+        cut = name == "logprob" and value == -math.inf  # a forced token
+        if type(value) not in (int, float) or not (cut or low - 1e-3 <= value <= high + 1e-3):
+            raise ValueError(f"trace is damaged: {name} can't be {brief(value)}")
     number("u", 0 if step.u is None else step.u, 0, 1)
-    integer("rank", step.rank, 1)
-    integer("kept", step.kept, 0)
+    integer("rank", step.rank, 1, size)
+    integer("kept", step.kept, 0, size)
     if not isinstance(step.source, str) or not re.fullmatch(r"[a-z_]{1,20}", step.source):
         raise ValueError(f"trace is damaged: source can't be {str(step.source)[:20]!r}")
 

@@ -88,6 +88,12 @@ class TokenizerText:
         return ids
 
     def _plain(self, text: str, special: bool) -> list[int]:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"text must be whole characters, got half of one at {error.start}"
+            ) from None
         out = self.tokenizer(text, add_special_tokens=False, split_special_tokens=not special)
         return list(out["input_ids"])
 

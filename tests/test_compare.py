@@ -213,6 +213,21 @@ def test_decoders_round_trip(name):
     assert again.seeded(9).sampling.seed == 9
 
 
+def test_every_decoder_that_draws_has_its_seed_changed(lm):
+    drawn = Decoder("beam", beam=pg.BeamParams(2, do_sample=True)).seeded(9)
+    assert drawn.beam.sampling.seed == 9
+    assert Decoder("beam", beam=pg.BeamParams(2)).seeded(9).beam.sampling is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "helper"), [("contrastive", "early-exit"), ("speculative", "lookup")]
+)
+def test_a_second_model_that_is_missing_is_named(lm, kind, helper):
+    run = start(Decoder(kind, helper=helper), [5, 6], 3)
+    with pytest.raises(ValueError, match=f"helper must be the {kind} decoder's second model"):
+        finish(lm, run)
+
+
 def test_refusals():
     with pytest.raises(ValueError, match="kind must be one of .*, got 'best'"):
         Decoder("best")

@@ -187,6 +187,8 @@ def test_choices_by_hand_and_other_settings_on_the_way(lm, prompt):
         pg.BeamParams(num_beams=4, max_new_tokens=8, length_penalty=2.0, early_stopping=True),
         pg.BeamParams(num_beams=2, max_new_tokens=6, early_stopping="never", num_return=1),
         pg.BeamParams(num_beams=3, max_new_tokens=6, sampling=S(0.7, no_repeat_ngram_size=2)),
+        # Scores of thousands, in float32.
+        pg.BeamParams(num_beams=3, max_new_tokens=40, length_penalty=-2.0, stop_at_eos=False),
         pg.BeamParams(num_beams=1, max_new_tokens=5),
         pg.BeamParams(num_beams=4, num_groups=2, diversity_penalty=1.0, max_new_tokens=5),
         pg.BeamParams(num_beams=3, do_sample=True, max_new_tokens=5),
@@ -308,6 +310,13 @@ def test_the_call_does_what_the_run_did_where_nothing_is_drawn(lm, prompt):
     result = pg.beam_search(lm, prompt, pg.BeamParams(num_beams=3, max_new_tokens=6))
     call = generate_call(result)
     assert call_matches(lm, call, list(prompt), result.hypotheses[0].ids)
+    # What generate() takes as another type, or by its own default.
+    for params in (GREEDY.replace(repetition_penalty=2), GREEDY.replace(typical_p=0.0)):
+        trace = pg.generate(lm, prompt, params, 4)
+        assert call_matches(lm, generate_call(trace), list(prompt), trace.new_ids)
+    search = pg.BeamParams(num_beams=3, max_new_tokens=20, stop_at_eos=False)
+    result = pg.beam_search(lm, prompt, search)
+    assert call_matches(lm, generate_call(result), list(prompt), result.hypotheses[0].ids)
 
 
 def test_the_call_says_what_it_cant_express(lm, prompt):

@@ -62,6 +62,17 @@ def test_a_trace_of_another_program_needs_only_its_ids(lm, session):
         (lambda d: {**d, "steps": [{**d["steps"][0], "u": 2}]}, "u must be"),
         (lambda d: {**d, "steps": [{**d["steps"][0], "source": "<img>"}]}, "source can't be"),
         (lambda d: {**d, "steps": [{**d["steps"][0], "more": 1}]}, "damaged"),
+        (lambda d: {**d, "steps": [{**d["steps"][0], "entropy": 1e400}]}, "entropy can't be"),
+        (lambda d: {**d, "steps": [{**d["steps"][0], "entropy": 10**400}]}, "entropy can't be"),
+        (
+            lambda d: {**d, "steps": [{**d["steps"][0], "model_logprob": -1e400}]},
+            "model_logprob can't be",
+        ),
+        (lambda d: {**d, "steps": [{**d["steps"][0], "logprob": 5}]}, "logprob can't be 5"),
+        (lambda d: {**d, "steps": [{**d["steps"][0], "kept": 10**40}]}, "kept must be"),
+        (lambda d: {**d, "steps": [{**d["steps"][0], "rank": 97}]}, "rank must be"),
+        (lambda d: {**d, "stop": None}, "stop, which is no text"),
+        (lambda d: {**d, "steps": "a"}, "a step, which is no object"),
         (lambda d: [d], "object with a version"),
     ],
 )

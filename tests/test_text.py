@@ -43,6 +43,8 @@ def test_a_typed_bos_is_not_doubled(plain):
 
 
 def test_the_chat_template_has_one_bos_at_the_start(plain, adding):
+    with pytest.raises(ValueError, match="whole characters, got half of one at 1"):
+        plain.encode("a\ud83d")
     ids = plain.encode("hi", chat=True)
     assert ids[0] == 0 and ids[1] != 0
     assert plain.decode(ids) == "<s>user\nhi</s>\n<s>assistant\n"

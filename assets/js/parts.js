@@ -64,7 +64,7 @@
     const top = dp.el("thead");
     top.append(head);
     const table = dp.el("table");
-    if (value.caption) table.append(dp.el("caption", "dp-hidden", value.caption));
+    if (value.caption) table.append(dp.el("caption", value.heading ? "dp-heading" : "dp-hidden", value.caption));
     table.append(top, body);
     root.replaceChildren(table);
     root.classList.toggle("dp-is-empty", !(value.rows || []).length);

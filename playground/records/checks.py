@@ -9,6 +9,17 @@ import math
 import numbers
 from typing import Any
 
+LONGEST = 80  # characters of a refused value
+
+
+def brief(value: Any) -> str:
+    """Return a value as it is told in a refusal: cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of more digits than Python writes
+        text = "a number of thousands of digits"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
 
 def number(
     name: str,
@@ -29,7 +40,7 @@ def number(
     # Last: of a whole number beyond every float, isfinite raises instead of answering.
     ok = ok and math.isfinite(value)
     if not ok:
-        raise ValueError(f"{name} must be in {left}{low:g}, {high:g}{right}, got {value!r}")
+        raise ValueError(f"{name} must be in {left}{low:g}, {high:g}{right}, got {brief(value)}")
     return value
 
 
@@ -40,12 +51,12 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
         allowed = (
             f"a whole number >= {low}" if high is None else f"a whole number in [{low}, {high}]"
         )
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+        raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
     return value
 
 
 def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """Check that ``value`` is one of the allowed words."""
     if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {brief(value)}")
     return value

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from playground.records.checks import choice, integer, number
+from playground.records.checks import brief, choice, integer, number
 
 Dialect = Literal["transformers", "vllm", "llama.cpp"]
 DIALECTS: tuple[str, ...] = ("transformers", "vllm", "llama.cpp")
@@ -99,6 +99,12 @@ class SamplingParams:
     def from_dict(cls, d: dict[str, Any]) -> SamplingParams:
         """Rebuild from ``to_dict``. An unknown name raises ValueError."""
         return cls(**known_fields(cls, d))
+
+
+def _text(d: dict[str, Any], name: str) -> str:
+    if not isinstance(d[name], str):
+        raise TypeError(f"{name}, which is no text")
+    return d[name]
 
 
 def known_fields(cls: type, d: dict[str, Any]) -> dict[str, Any]:
@@ -196,11 +202,13 @@ class Trace:
         if not isinstance(d, dict) or "version" not in d:
             raise ValueError("trace must be an object with a version")
         if d["version"] != TRACE_VERSION:
-            raise ValueError(f"trace version must be {TRACE_VERSION}, got {d['version']!r}")
+            raise ValueError(f"trace version must be {TRACE_VERSION}, got {brief(d['version'])}")
         try:
             params = [SamplingParams.from_dict(p) for p in d["params"]]
             steps = []
             for row in d["steps"]:
+                if not isinstance(row, dict):
+                    raise TypeError("a step, which is no object")
                 row = dict(row)
                 which = row.pop("params")
                 integer("params", which, 0, len(params) - 1)
@@ -209,9 +217,9 @@ class Trace:
                 integer("token_id", row["token_id"], 0)
                 steps.append(Step(params=params[which], **row))
             prompt_ids = tuple(integer("prompt_ids", i, 0) for i in d["prompt_ids"])
-            return cls(prompt_ids, tuple(steps), str(d["stop"]), str(d["model"]))
-        except (KeyError, TypeError, IndexError) as e:
-            raise ValueError(f"trace is damaged: {type(e).__name__} at {e}") from e
+            return cls(prompt_ids, tuple(steps), _text(d, "stop"), _text(d, "model"))
+        except (KeyError, TypeError, IndexError, AttributeError) as e:
+            raise ValueError(f"trace is damaged: {type(e).__name__} at {str(e)[:80]}") from e
 
     def to_frame(self) -> Any:
         """Return one row per step as a pandas DataFrame (index: absolute position)."""

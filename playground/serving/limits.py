@@ -62,6 +62,10 @@ class Limits:
             if not (text.isascii() and text.isdecimal()):
                 raise ValueError(f"{name} must be a whole number, got {text!r}")
             found[field.name] = int(text)
+            try:
+                cls(**{field.name: found[field.name]})
+            except ValueError as error:
+                raise ValueError(str(error).replace(field.name, name, 1)) from None
         return cls(**found)
 
     # Checks: each raises Refusal, in the visitor's words.

@@ -25,7 +25,7 @@ from playground.ui.beam_controls import BUDGET, HORIZON
 from playground.ui.beam_follow import Follower
 from playground.ui.beam_moves import Search
 from playground.ui.beam_view import RUNNER, BeamView
-from playground.ui.events import MODEL, QUICK, Visit, now, polite, stamp
+from playground.ui.events import MODEL, QUICK, Visit, inform, now, polite, stamp
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.numbers import read
@@ -108,7 +108,7 @@ class BeamTab:
         """Return ``current`` after saying what had to be said, and whether it started anew."""
         search, note = self.current(data, settings)
         if note:
-            gr.Info(note)
+            inform(note)
         return search, bool(note)
 
     # Events
@@ -226,7 +226,7 @@ class BeamTab:
         visit, params = data[self.sample.visit], self.panel.read_params(data)
         prompt = self.panel.read_prompt(data)
         session = moves.to_session(self.lm(visit), visit.session, prompt, search, path, params)
-        gr.Info(visit.t("beam.loaded", count=path.length))
+        inform(visit.t("beam.loaded", count=path.length))
         return self.sample.draw(replace(visit, session=session), params)
 
 

@@ -15,7 +15,7 @@ from playground.records import SamplingParams
 from playground.records.beam import BeamParams
 from playground.ui.beam_moves import MAX_BUDGET, MAX_HORIZON
 from playground.ui.language import Labels
-from playground.ui.numbers import Number, read, slider
+from playground.ui.numbers import Choice, Number, read, slider
 from playground.words import Translate
 
 MAX_BEAMS = 16
@@ -79,7 +79,7 @@ class BeamControls:
         self._labels = labels
         add = labels.add
         self.preset = add(
-            gr.Dropdown(
+            Choice(
                 [p.prompt for p in PRESETS],
                 value=None,
                 elem_id="dp-beam-preset",
@@ -90,7 +90,7 @@ class BeamControls:
         )
         self._build(MAIN)
         self.parts["early_stopping"] = add(
-            gr.Dropdown(list(STOPPING), value="False", elem_id="dp-early_stopping"),
+            Choice(list(STOPPING), value="False", elem_id="dp-early_stopping"),
             "beam.early_stopping",
         )
         with add(gr.Accordion(open=False, elem_id="dp-beam-groups"), "beam.more_groups"):

@@ -25,10 +25,10 @@ from playground.ui.compare_moves import Comparison, Setup, Tracks
 from playground.ui.compare_presets import PRESETS, preset_of
 from playground.ui.components import PlotlyChart, Sentence, Table
 from playground.ui.decks import Decks
-from playground.ui.events import MODEL, QUICK, Visit, language_of, now, polite, stamp
+from playground.ui.events import MODEL, QUICK, Visit, inform, language_of, now, polite, stamp
 from playground.ui.language import Labels
 from playground.ui.library import Library
-from playground.ui.numbers import Number, read, slider
+from playground.ui.numbers import Choice, Number, read, slider
 from playground.ui.panel import Panel
 from playground.ui.proof import ProofSheet, sheet_value
 from playground.ui.runner import Pace, Runner, start, stop
@@ -81,7 +81,7 @@ class CompareTab:
 
         with self.panel.slots["compare"]:
             self.preset = labels.add(
-                gr.Dropdown(
+                Choice(
                     [p.name for p in PRESETS],
                     value=None,
                     elem_id="dp-compare-preset",
@@ -146,9 +146,9 @@ class CompareTab:
         found = moves.sync(old, setup, decks, length, human, lm, self.seconds)
         if old.setup is not None and not quiet and any(run.steps for run in old.runs):
             if old.setup.model != setup.model:
-                gr.Info(t("compare.restarted_model"))
+                inform(t("compare.restarted_model"))
             elif old.setup.prompt_ids != ids:
-                gr.Info(t("compare.restarted_prompt"))
+                inform(t("compare.restarted_prompt"))
         return found
 
     # Events

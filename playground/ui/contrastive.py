@@ -24,7 +24,7 @@ from playground.ui.contrastive_controls import EXIT_AT, KINDS
 from playground.ui.contrastive_events import ContrastEvents, Data, Handler
 from playground.ui.contrastive_moves import Contest, Setup
 from playground.ui.contrastive_view import RUNNER, ContrastView
-from playground.ui.events import MODEL, QUICK, Visit, now, polite, stamp
+from playground.ui.events import MODEL, QUICK, Visit, inform, now, polite, stamp
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.panel import Panel
@@ -116,11 +116,11 @@ class ContrastTab(ContrastEvents):
             return contest, False
         if old is not None and contest.taken:
             if old.model != asked.model:
-                gr.Info(t("contrast.restarted_model"))
+                inform(t("contrast.restarted_model"))
             elif old.prompt_ids != ids:
-                gr.Info(t("contrast.restarted_prompt"))
+                inform(t("contrast.restarted_prompt"))
             else:
-                gr.Info(t("contrast.restarted_amateur"))
+                inform(t("contrast.restarted_amateur"))
         return moves.start(asked), True
 
     # Events

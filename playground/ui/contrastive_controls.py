@@ -16,7 +16,7 @@ from playground.records import SamplingParams
 from playground.records.contrastive import AMATEUR_SEES, FORMS, ContrastiveParams
 from playground.ui.components import Sentence
 from playground.ui.language import Labels
-from playground.ui.numbers import Number, Slider, read, slider
+from playground.ui.numbers import Choice, Number, Slider, read, slider
 from playground.ui.second_models import (
     CONTEXT,
     DISTILLED,
@@ -89,7 +89,7 @@ class ContrastControls:
     def __init__(self, labels: Labels, amateurs: SecondModels) -> None:
         self.amateurs, self._labels = amateurs, labels
         self.preset = self._add(
-            gr.Dropdown([p.name for p in PRESETS], value=None, **_id("preset")),
+            Choice([p.name for p in PRESETS], value=None, **_id("preset")),
             "contrast.preset",
         )
         self.kind = self._add(

@@ -22,7 +22,7 @@ from playground.ui.compare import CompareTab
 from playground.ui.components import Toolbar
 from playground.ui.contrastive import ContrastTab
 from playground.ui.controls import START
-from playground.ui.events import MODEL, QUICK, Visit, language_of, polite, show_tab
+from playground.ui.events import MODEL, QUICK, Visit, inform, language_of, polite, show_tab
 from playground.ui.language import Labels
 from playground.ui.library import EXAMPLE_TAPE, TAPE, Library
 from playground.ui.panel import EXAMPLES, Panel
@@ -178,7 +178,7 @@ class Frame:
                 shown = self.show(replace(visit, session=session), params)
                 theirs, ours = str(state.get("weights", "")), session.trace.model
                 if theirs and theirs != ours:
-                    gr.Info(visit.t("page.model_differs", theirs=theirs[:120], ours=ours))
+                    inform(visit.t("page.model_differs", theirs=theirs[:120], ours=ours))
                 return shown
             except ValueError as error:
                 gr.Warning(visit.t("page.bad_link", text=error))
@@ -237,7 +237,7 @@ class Frame:
                 }
                 return
             visit = replace(visit, model=name, session=session)
-            gr.Info(visit.t("page.model_switched", name=lm.name))
+            inform(visit.t("page.model_switched", name=lm.name))
             yield {
                 **self.tab.draw(visit, params),
                 self.panel.model_line: self.model_line(lm, visit),

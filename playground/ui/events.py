@@ -46,6 +46,7 @@ class Visit:
     session: Session = Session()
     model: str = "default"
     language: str = "en"
+    inspected: int | None = None  # the token in the Sample tab's inspector
 
     @property
     def t(self) -> Translate:
@@ -85,6 +86,11 @@ def tell(error: Exception) -> None:
     else:
         log.exception("handler failed")
         gr.Warning(spoken()("page.failed"))
+
+
+def inform(text: str) -> None:
+    """Say something in a toast, as long as it takes to read."""
+    gr.Info(text, duration=3 + len(text) / 25)
 
 
 def polite(handler: Callable[..., Any]) -> Callable[..., Any]:

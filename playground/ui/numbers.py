@@ -37,6 +37,16 @@ class Field(gr.Number):
         return payload
 
 
+class Choice(gr.Dropdown):
+    """A list whose choices change: what was chosen of earlier ones is no error of the visitor's."""
+
+    is_template = True
+
+    def preprocess(self, payload: Any) -> Any:
+        """Pass the value on."""
+        return payload
+
+
 class Slider(gr.Slider):
     """A slider that takes what comes: whoever reads it says what is wrong with it, and where."""
 

@@ -17,6 +17,7 @@ from playground.language_model import LanguageModel
 from playground.proof import transformers_script
 from playground.proof_call import generate_call
 from playground.records import ContrastiveParams, SpeculativeResult, Trace
+from playground.tape import TapeLM
 from playground.ui import beam_moves
 from playground.ui.components import _head, _json, _props, _script
 from playground.ui.events import MODEL, Visit, now, polite
@@ -118,6 +119,8 @@ class Prove:
         def prove(data: Mapping[Any, Any]) -> dict[Any, Any]:
             visit: Visit = data[self.sample.visit]
             t, lm = visit.t, self.library.get(visit.model)
+            if isinstance(lm, TapeLM):
+                raise ValueError(t("proof.tape"))
             held = visit.session.trace if state is None else data[state]
             one = proved(lm, held, t)
             value = sheet_value(one.run, lm, t(word), t, one.helper, one.contrastive)

@@ -51,14 +51,15 @@ class SampleTab(SampleEvents):
             "sentence": self.sentence,
             "rules": self.rules,
             "live": self.live,
+            "inspector": self.inspector,
         }
         self.inputs = {*panel.inputs, self.visit, self.inspected}
         self.outputs = [self.visit, *self.parts.values(), self.branches, self.start_bos]
-        self.outputs += [self.rewind, self.inspector]
+        self.outputs += [self.rewind]
         self.outputs += [panel.model_line, panel.preset, panel.order]
         # What other settings don't change.
         self.still = {self.visit, self.strip, self.branches, self.start_bos, self.rewind}
-        self.still |= {self.inspector, panel.model_line}
+        self.still |= {panel.model_line}
         self._wire()
 
     def _build(self, labels: Labels) -> None:
@@ -137,7 +138,7 @@ class SampleTab(SampleEvents):
         """
         lm, session = self.lm(visit), visit.session
         values = screen.draw_screen(
-            lm, visit.model, session, params, visit.t, visit.language, draws, known
+            lm, visit.model, session, params, visit.t, visit.language, draws, known, visit.inspected
         )
         seq = now() if seq is None else seq
         found = {self.visit: visit}
@@ -199,7 +200,7 @@ class SampleTab(SampleEvents):
         self.force.submit(
             self._force, {*self.inputs, self.force}, [*self.outputs, self.force], **MODEL
         )
-        self.inspected.submit(self._inspect, self.inputs, [self.inspector], **MODEL)
+        self.inspected.submit(self._inspect, self.inputs, self.outputs, **MODEL)
 
         prompted = [p.prompt.submit, p.prompt.blur, p.system.blur, p.turns.blur]
         prompted += [p.chat.input, p.bos.input, p.special.input]

@@ -14,14 +14,13 @@ from typing import Any
 import gradio as gr
 
 from playground.language_model import ContextFull, LanguageModel
-from playground.processors import shape
 from playground.records import SamplingParams
 from playground.serving.gpu import AHEAD
 from playground.serving.limits import limits_of
 from playground.session import Prompt, Session
-from playground.ui import handlers, screen
+from playground.ui import handlers
 from playground.ui.controls import PRESETS
-from playground.ui.events import Visit, now, polite
+from playground.ui.events import Visit, inform, now, polite
 from playground.ui.order import order_text
 from playground.ui.panel import Panel
 from playground.ui.runner import Pace
@@ -42,7 +41,6 @@ class SampleEvents(ABC):
     force: Any
     inspected: Any
     draw_count: Any
-    inspector: Any
     runner: Any
     length: Any
     speed: Any
@@ -175,13 +173,8 @@ class SampleEvents(ABC):
             raise ValueError(t("page.empty"))
         token, note = handlers.find_token(lm, data[self.inspected] or "", t)
         if note:
-            gr.Info(note)
-        if session.taken is not None:
-            params = session.taken.params
-        logits, length = lm.logits(session.ids)[-1], len(session.trace.prompt_ids)
-        stages = shape(logits, params, session.ids, length)
-        table = screen.inspect(lm, logits, stages, params, token, session.ids, length, t)
-        return {self.inspector: table}
+            inform(note)
+        return self.draw(replace(visit, inspected=token), params)
 
     def _tick(self, data: Mapping[Any, Any], count: int) -> tuple[dict[Any, Any], Pace]:
         visit, params = data[self.visit], self.panel.read_params(data)
@@ -192,7 +185,7 @@ class SampleEvents(ABC):
         if count % AHEAD == 0 and (ahead := getattr(lm, "ahead", None)) is not None:
             note = ahead(session.ids, params, len(session.trace.prompt_ids))
             if note:
-                gr.Info(visit.t("limits.gpu", text=note))
+                inform(visit.t("limits.gpu", text=note))
         session = handlers.tick(lm, session, params, visit.t, count, stops)
         found = self.draw(replace(visit, session=session), params)
         return found, Pace(bool(session.trace.stop), wait, length)

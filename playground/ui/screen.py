@@ -28,6 +28,7 @@ from playground.session import Session, to_state
 from playground.ui.components import message
 from playground.words import Translate
 
+NO_TABLE: dict[str, Any] = {"columns": [], "rows": [], "caption": ""}
 CHARTS = ("bars", "dice", "ledger", "zipf")
 
 
@@ -40,11 +41,13 @@ def draw_screen(
     language: str = "en",
     draws: int = 0,
     known: str = "",
+    inspected: int | None = None,
 ) -> dict[str, Any]:
     """Return the values of all parts of the Sample view by name (`stamp` gives them a number).
 
     ``draws`` draws that many tokens from the final distribution and marks their shares. ``known``
-    names the payload that the page has already: it isn't sent again.
+    names the payload that the page has already: it isn't sent again. ``inspected`` is the token in
+    the inspector.
     """
     state = {**to_state(session, model), "now": params.to_dict(), "language": language}
     try:
@@ -79,6 +82,9 @@ def draw_screen(
         "figures": {"items": figures(numbers, seen, t)},
         "sentence": {"parts": words(lm, session, seen, t)},
         "rules": {"parts": [rules(logits, stages, params, session.ids, length, t, lm.label)]},
+        "inspector": NO_TABLE
+        if inspected is None or inspected >= len(logits)
+        else inspect(lm, logits, stages, params, inspected, session.ids, length, t),
         "live": {
             "of": of,
             "params": preview_params(params),
@@ -97,6 +103,7 @@ def empty_screen(lm: LanguageModel, t: Translate) -> dict[str, Any]:
         "figures": {"items": []},
         "sentence": {"parts": [text]},
         "rules": {"parts": []},
+        "inspector": NO_TABLE,
         "live": {"payload": None},
     }
 
@@ -276,7 +283,7 @@ def inspect(
         {"label": t("page.inspect_probability"), "kind": "number"},
         {"label": t("page.inspect_why"), "kind": "text"},
     ]
-    return {"columns": columns, "rows": rows, "caption": title}
+    return {"columns": columns, "rows": rows, "caption": title, "heading": True}
 
 
 def branches(lm: LanguageModel, session: Session, t: Translate) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from playground.models import CATALOGUE
 from playground.models.views import amateur_of
 from playground.ui.language import Labels
 from playground.ui.library import Library
+from playground.ui.numbers import Choice
 from playground.ui.panel import offer
 from playground.words import Translate, in_words, translator
 
@@ -166,7 +167,7 @@ class OtherModel:
 
     def __init__(self, labels: Labels, seconds: SecondModels, elem_id: str) -> None:
         self.seconds = seconds
-        self.part = gr.Dropdown(
+        self.part = Choice(
             [(entry.title, entry.id) for entry in CATALOGUE],
             value=None,
             allow_custom_value=seconds.allow_any,

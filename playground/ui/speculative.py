@@ -21,7 +21,7 @@ from playground.session import Session
 from playground.ui import speculative_lab as lab
 from playground.ui import speculative_moves as moves
 from playground.ui import speculative_screen as screen
-from playground.ui.events import MODEL, QUICK, Visit, language_of, now, polite, stamp
+from playground.ui.events import MODEL, QUICK, Visit, inform, language_of, now, polite, stamp
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.panel import Panel
@@ -147,7 +147,7 @@ class SpeculateTab(SpeculateView):
             run, note = self.current(data, settings)
             visit = data[self.sample.visit]
             if note:
-                gr.Info(note)
+                inform(note)
             if not note or settings:
                 lm = self.lm(visit)
                 run = move(lm, self.draft(lm, run.setup), run, visit.t, event)
@@ -221,7 +221,7 @@ class SpeculateTab(SpeculateView):
         length = self.controls.run_length(data, t)
         run, note = self.current(data)
         if note:
-            gr.Info(note)
+            inform(note)
         lm = self.lm(data[self.sample.visit])
         run = moves.tick(lm, self.draft(lm, run.setup), run, t, count)
         pace = Pace(moves.ended(lm, run), WAIT, length)
@@ -265,7 +265,7 @@ class SpeculateTab(SpeculateView):
         except ValueError as error:
             return {**shown, **self._nothing(in_words(error), t)}
         if note:
-            gr.Info(note)
+            inform(note)
         return {**shown, **self.draw(data, run)}
 
     @property

@@ -15,7 +15,7 @@ from playground.language_model import LanguageModel
 from playground.records.speculative import SpeculativeParams
 from playground.ui.components import Sentence
 from playground.ui.language import Labels
-from playground.ui.numbers import Number, read, slider
+from playground.ui.numbers import Choice, Number, read, slider
 from playground.ui.second_models import (
     DISTILLED,
     EXIT,
@@ -79,7 +79,7 @@ class SpeculateControls:
         # The choices' words come again with the language, those that work with the model.
         presets = [(t(p.word), p.name) for p in PRESETS]
         self.preset = add(
-            gr.Dropdown(presets, value=None, elem_id="dp-spec-preset", interactive=True),
+            Choice(presets, value=None, elem_id="dp-spec-preset", interactive=True),
             "speculate.preset",
         )
         kinds = [(t(KIND_WORDS[kind]), kind) for kind in drafts.kinds]

@@ -21,7 +21,7 @@ from playground.records import SamplingParams
 from playground.session import Session, from_state
 from playground.tape import TapeLM, size_of
 from playground.tape_file import MAX_FILE, from_bytes, to_bytes
-from playground.ui.events import MODEL, Visit, now, polite
+from playground.ui.events import MODEL, Visit, inform, now, polite
 from playground.ui.files import Files, file_value
 from playground.ui.language import Labels
 from playground.ui.library import EXAMPLE_TAPE, Library
@@ -111,7 +111,7 @@ class TakeAway:
             session = takeaway.read_trace(content, lm)
             theirs = session.trace.model
             if theirs and theirs != getattr(lm, "fingerprint", lm.name):
-                gr.Info(visit.t("take.other_model", name=theirs[:80]))
+                inform(visit.t("take.other_model", name=theirs[:80]))
             params = self.panel.read_params(data)
             if session.trace.steps:
                 params = session.trace.steps[-1].params
@@ -133,7 +133,7 @@ class TakeAway:
         session = from_state(state, lm)
         params = SamplingParams.from_dict(state.get("now", {}))
         visit = replace(visit, model=name)
-        gr.Info(visit.t("take.playing", name=lm.name, count=count_text(len(lm.tape.logits))))
+        inform(visit.t("take.playing", name=lm.name, count=count_text(len(lm.tape.logits))))
         return self._show(visit, session.look_at(0), params)
 
     def _show(self, visit: Visit, session: Session, params: SamplingParams) -> dict[Any, Any]:

@@ -266,3 +266,10 @@ def test_a_link_with_a_foreign_model_loads_only_the_catalogues(served, told):
 def test_a_link_says_nothing_but_choices():
     link = pack({"model": "default"})
     assert from_link(link) == {"model": "default"}
+
+
+def test_too_few_values_are_refused_in_a_line_that_repeats_none(served):
+    caller = Caller(served.demo)
+    fn = next(fn for fn in caller.fns if fn.api_name == "next_tokens")
+    assert caller.send(fn, ["my secret prompt"]) is None
+    assert caller.told == [f"next_tokens must have {len(fn.inputs)} values, got 1"]

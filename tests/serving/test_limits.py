@@ -22,7 +22,9 @@ def test_they_come_from_the_environment_and_differ_at_home_and_in_public():
     for text in ("many", "-1", "1.5", "٣x"):
         with pytest.raises(ValueError, match="PLAYGROUND_GAMMA must be a whole number"):
             Limits.read({"PLAYGROUND_GAMMA": text})
-    with pytest.raises(ValueError, match=r"batch must be a whole number in \[1, 1024\], got 0"):
+    with pytest.raises(
+        ValueError, match=r"PLAYGROUND_BATCH must be a whole number in \[1, 1024\], got 0"
+    ):
         Limits.read({"PLAYGROUND_BATCH": "0"})
 
 
