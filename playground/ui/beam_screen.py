@@ -24,7 +24,7 @@ from playground.words import Translate
 
 RANKED = ("figures", "ranking", "verdict", "ghost")  # what the rule of scoring changes
 PARTS = ("strip", "tree", "race", "mode", *RANKED)
-CELLS = 34  # of a hypothesis in the table: its end, where the beams differ
+CELLS = 28  # of a hypothesis in the table: its end, where the beams differ
 
 
 def draw_screen(

@@ -70,7 +70,7 @@ def text(
         "total": len(found.ids),
         "edges": list(edges),
         "title": t(
-            "read.title",
+            "read.title_one" if edges[0] == 1 else "read.title",
             within=count_text(within),
             count=count_text(len(ranks)),
             edge=count_text(edges[0]),

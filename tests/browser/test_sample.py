@@ -268,6 +268,39 @@ def test_inspecting_a_token(page):
     page.wait_for_selector("#dp-inspector tbody tr")
     text = page.inner_text("#dp-inspector")
     assert "model" in text and "rank" in text and "q (id" in text
+    step(page)  # the table follows
+    page.wait_for_function(
+        "old => document.querySelector('#dp-inspector').innerText !== old", arg=text
+    )
+    assert "q (id" in page.inner_text("#dp-inspector")
+
+
+LEDGER = """() => {
+  const data = dp.charts["dp-ledger"].current.data.find((d) => d.uid === "removed").text;
+  const nodes = document.querySelectorAll("#dp-ledger .textpoint text");
+  const drawn = [...nodes].map((node) => node.textContent);
+  return data.filter((text) => text).every((text) => drawn.includes(text)) && data.length; }"""
+
+
+def test_a_text_that_was_empty_once_is_drawn_when_it_is_not(page):
+    slide(page, "top_k", 0)
+    slide(page, "top_p", 1)
+    slide(page, "min_p", 0)
+    page.wait_for_function("dp.charts['dp-ledger'].current.data[3].text.every((text) => !text)")
+    slide(page, "top_p", 0.5)
+    page.wait_for_function("dp.charts['dp-ledger'].current.data[3].text.some((text) => text)")
+    page.wait_for_function(LEDGER)
+
+
+def test_charts_of_a_hidden_tab_are_drawn_anew_when_it_is_shown(page):
+    page.locator("button[role=tab]:visible", has_text="Read").first.click()
+    page.wait_for_selector("#dp-bars", state="hidden")
+    page.click("[data-tool=language]")
+    page.wait_for_selector("button[role=tab]:visible:has-text('采样')")
+    page.wait_for_function("dp.charts['dp-ledger'].current.layout.meta.title === '谁去除了什么'")
+    page.locator("button[role=tab]:visible", has_text="采样").first.click()
+    page.wait_for_selector("#dp-ledger .ytick text:has-text('模型')", state="attached")
+    assert "预设" in page.inner_text("#dp-preset")
 
 
 def test_switching_language_keeps_everything(page):
