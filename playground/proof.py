@@ -11,6 +11,7 @@ transformers has no call with these dice, by the rule written out.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from playground.engines.prompt_lookup import PromptLookup
@@ -160,10 +161,45 @@ def _second(name: str, lm: LanguageModel, helper: Any) -> tuple[str, Pin | None]
     if exits:
         return _EXIT.format(name=name, layer=int(layer)), None
     if "+student" in mark:
-        raise ValueError(f"{helper.name} can't be pinned: its weights come with the program alone")
+        path = helper.student_file
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        layers = helper.model.config.num_hidden_layers
+        return _STUDENT.format(name=name, path=str(path), digest=digest, layers=layers), None
     return _OTHER.format(name=name), pin(helper)
 
 
+_STUDENT = '''
+import copy
+import functools
+
+from safetensors.torch import load_file
+
+
+@functools.cache
+def student():
+    """The model's embeddings and head around the {layers} layers of its distilled student."""
+    path = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else {path!r})
+    if not path.is_file():
+        sys.exit(f"No student in {{path}}: name its file, python {{sys.argv[0]}} FOLDER FILE")
+    if hashlib.sha256(path.read_bytes()).hexdigest() != "{digest}":
+        sys.exit(f"The student in {{path}} isn't that of the run.")
+    config = copy.deepcopy(model.config)
+    config.num_hidden_layers = {layers}
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:{layers}]
+    small = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, DTYPE))
+    stored = {{f"model.{{key}}": value for key, value in load_file(path).items()}}
+    unknown = small.load_state_dict(stored, strict=False).unexpected_keys
+    assert not unknown, unknown
+    small.model.embed_tokens = model.model.embed_tokens
+    small.lm_head = model.lm_head
+    return small.to(DEVICE).eval()
+
+
+def {name}(ids):
+    """The distilled student."""
+    return rows(student(), ids)[0]
+'''
 _SHORT = '''
 def {name}(ids):
     """The model itself, shown the last {count} tokens."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run the whole suite in two processes, a file of tests at a time: the long files first, as they are.
+# Run the whole suite in two processes, a file of tests at a time.
 # Without a browser its tests are skipped, and the last line says so.
 # Arguments go to pytest.
 set -uo pipefail
@@ -14,7 +14,7 @@ pytest=("${VENV:-.venv}/bin/python" -m pytest -q)
 failed=.pytest_cache/v/cache/lastfailed
 
 rm -f "$failed"
-"${pytest[@]}" -n "${JOBS:-2}" --dist loadfile --no-loadscope-reorder --durations 15 "$@" </dev/null
+"${pytest[@]}" -n "${JOBS:-2}" --dist loadfile --durations 15 "$@" </dev/null
 status=$?
 # A busy machine can miss a browser test's time limit all the same: if nothing else failed, those
 # get one more try, alone.

@@ -13,11 +13,13 @@ import transformers
 import playground as pg
 from playground.models import load_model
 from playground.models.fingerprint import fingerprint
+from playground.models.views import distilled, weights_mark
 from playground.processors.dialects import DEFAULT_ORDER
 from playground.proof import transformers_script
 from playground.proof_call import generate_call
 from playground.proof_model import pin
 from playground.words import entries
+from tests.models.test_views import student_file
 from tests.tiny import save_tiny, tiny_gpt2, tiny_llama
 
 S = pg.SamplingParams
@@ -236,6 +238,20 @@ def test_contrastive(lm, gpt2, prompt, kind, params):
         assert matches(transformers_script(trace, lm, amateur, params))
     wrong = falsified(trace, 1, token_id=other(trace.new_ids[1]))
     assert differs(transformers_script(wrong, lm, amateur, params), "token 2")
+
+
+def test_a_student_is_grown_again_from_its_file(lm, prompt, tmp_path):
+    path, _ = student_file(tmp_path, lm.model, weights_mark(lm), (0, 1))
+    student = distilled(lm, path)
+    params = pg.ContrastiveParams()
+    trace = pg.contrastive_decode(lm, student, prompt, params, NUCLEUS, LENGTH)
+    script = transformers_script(trace, lm, student, params)
+    assert matches(script)
+    run = pg.speculative_decode(lm, student, prompt, pg.SpeculativeParams(3), NUCLEUS, LENGTH)
+    assert matches(transformers_script(run, lm, student))
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    status, said = play(script)
+    assert status and "isn't that of the run" in said
 
 
 @pytest.mark.parametrize("kind", ["early-exit", "other", "lookup"])

@@ -130,7 +130,9 @@ def distilled(lm: LanguageModel, path: Path = STUDENT) -> LanguageModel:
         raise ValueError(f"{refusal}: the student was trained to the default model's weights only")
     model = load_student(lm.model, path)
     name = f"{lm.name}, distilled to {model.config.num_hidden_layers} layers"
-    return TransformersLM(model, lm.tokenizer, name, f"{meant}+student")
+    student = TransformersLM(model, lm.tokenizer, name, f"{meant}+student")
+    student.student_file = path  # a proof script reads it again
+    return student
 
 
 def weights_mark(lm: LanguageModel) -> str:

@@ -131,9 +131,9 @@ def test_contrastive_amateur_equals_a_fresh_run_after_ten_steps():
         assert np.exp(steps[-1].expert_logprobs) == pytest.approx(alone, abs=1e-4)
 
 
-def student_file(folder, model, teacher="0123456789ab"):
-    """A student of layers 0 and 3, its weights changed, so that it is nobody's copy."""
-    student = shallow(model, (0, 3), own=True)
+def student_file(folder, model, teacher="0123456789ab", layers=(0, 3)):
+    """A student of some layers, its weights changed, so that it is nobody's copy."""
+    student = shallow(model, layers, own=True)
     weights = {k: v.detach() * 1.5 for k, v in own_weights(student).items()}
     save_file(weights, folder / "model.safetensors", {"teacher": teacher})
     return folder / "model.safetensors", weights
