@@ -399,8 +399,12 @@ def test_projector_size_enlarges_page_and_charts(page):
     before = page.evaluate(size)
     page.click("[data-tool=size]")
     page.wait_for_function(f"Math.abs({size} / {before} - 1.4) < 0.01")
-    brand = page.evaluate("getComputedStyle(document.querySelector('.dp-brand')).fontSize")
-    assert brand == "22.4px"
+    assert page.evaluate("getComputedStyle(document.documentElement).fontSize") == "22.4px"
+    tabs = "[...document.querySelectorAll('[role=tab]')].filter((tab) => tab.clientWidth)"
+    assert page.evaluate(f"{tabs}.length") >= 6
+    assert not page.evaluate(
+        f"{tabs}.filter((tab) => tab.scrollWidth > tab.clientWidth + 1).length"
+    )
     assert sideways(page) == 0
     assert not overlaps(page)
 
