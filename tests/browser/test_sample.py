@@ -319,6 +319,8 @@ def test_another_model_keeps_the_text_and_a_refused_one_changes_nothing(page):
     choose(page, "no/such-model")
     assert "no model called" in toast(page)
     assert tokens(page) == before
+    # The old model's name comes back after the words.
+    page.wait_for_function("document.querySelector('#dp-model input').value !== 'no/such-model'")
     choose(page, "gpt2")
     page.wait_for_function("document.querySelectorAll('#dp-strip .dp-stale').length > 0")
     assert tokens(page) == before
