@@ -92,7 +92,7 @@ class ContrastEvents(ABC):
             try:
                 found = self.draw(data, contest)
             except ValueError as error:  # an event outside the queue can't show a toast
-                text = visit.t("page.refused", text=error)
+                text = visit.t("page.refused", text=in_words(error))
                 return self.stamped({"sentence": {"parts": [text]}})
             # The state is left alone: a step may have changed it meanwhile.
             return {part: value for part, value in found.items() if part is not self.contest}

@@ -143,7 +143,7 @@ class Frame:
                     state = from_link(link)
                     visit = replace(visit, model=self._allowed(str(state.get("model", "default"))))
                 except ValueError as error:
-                    gr.Warning(visit.t("page.bad_link", text=error))
+                    gr.Warning(visit.t("page.bad_link", text=in_words(error)))
             try:
                 yield from self._await(visit.model, visit)
             except ValueError as error:
@@ -153,7 +153,7 @@ class Frame:
                         self.tab.sentence: in_words(error),
                     }
                     return
-                gr.Warning(visit.t("page.bad_link", text=error))
+                gr.Warning(visit.t("page.bad_link", text=in_words(error)))
                 visit, state = replace(visit, model=self.library.default), None
                 yield from self._await(visit.model, visit)
             yield self._first(visit, state)
@@ -181,7 +181,7 @@ class Frame:
                     inform(visit.t("page.model_differs", theirs=theirs[:120], ours=ours))
                 return shown
             except ValueError as error:
-                gr.Warning(visit.t("page.bad_link", text=error))
+                gr.Warning(visit.t("page.bad_link", text=in_words(error)))
         session = Session().start(Prompt(EXAMPLES[0]), lm)
         return self.show(replace(visit, session=session), START)
 

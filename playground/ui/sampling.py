@@ -58,8 +58,8 @@ class SampleTab(SampleEvents):
         self.outputs += [self.rewind]
         self.outputs += [panel.model_line, panel.preset, panel.order]
         # What other settings don't change.
-        self.still = {self.visit, self.strip, self.branches, self.start_bos, self.rewind}
-        self.still |= {panel.model_line}
+        held = [self.visit, self.strip, self.branches, self.start_bos, self.rewind]
+        self.still = {*held, panel.model_line}
         self._wire()
 
     def _build(self, labels: Labels) -> None:

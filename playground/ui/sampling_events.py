@@ -52,15 +52,8 @@ class SampleEvents(ABC):
         """Return the visitor's model."""
 
     @abstractmethod
-    def draw(
-        self,
-        visit: Visit,
-        params: SamplingParams,
-        draws: int = 0,
-        seq: int | None = None,
-        known: str = "",
-    ) -> dict[Any, Any]:
-        """Return the updates that show a visit."""
+    def draw(self, visit: Visit, params: SamplingParams, **options: Any) -> dict[Any, Any]:
+        """Return the updates that show a visit; the options are the tab's (``SampleTab.draw``)."""
 
     @polite
     def _settle(self, data: Mapping[Any, Any]) -> dict[Any, Any]:

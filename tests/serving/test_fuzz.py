@@ -263,6 +263,15 @@ def test_a_link_with_a_foreign_model_loads_only_the_catalogues(served, told):
     assert served.library.loaded("someone/model") is None
 
 
+def test_a_damaged_link_is_refused_in_the_readers_language(served, told):
+    caller = Caller(served.demo)
+    opening = caller.on("load")
+    for link, word in (("1.abc", "链接已损坏"), ("2.abc", "版本号")):
+        told.clear()
+        assert caller.send(opening, ["zh"], query={"state": link})
+        assert word in told[0]
+
+
 def test_a_link_says_nothing_but_choices():
     link = pack({"model": "default"})
     assert from_link(link) == {"model": "default"}
