@@ -34,7 +34,12 @@ LATENCY = 120  # ms
 PROBE = """() => {
   window.probe = { painted: [], updates: 0, settled: [] };
   const react = Plotly.react;
-  let asked = null, drawn = new Set();
+  const frame = window.requestAnimationFrame;
+  let asked = null, drawn = new Set(), inFrame = false;
+  window.requestAnimationFrame = (f) => frame((now) => {
+    inFrame = true;
+    try { f(now); } finally { inFrame = false; }
+  });
   document.addEventListener("input", (e) => {
     asked = e.timeStamp; drawn = new Set(); probe.last = e.timeStamp; probe.waiting = true;
   }, true);
@@ -46,9 +51,10 @@ PROBE = """() => {
     if (asked !== null && drawn.has("dp-bars") && drawn.has("dp-dice")) {
       const from = asked;
       asked = null;
-      // Charts are drawn in a frame's callbacks; the first task after it finds them painted.
+      // Whether drawn in a frame's callbacks or before them, the first task after finds it painted.
       const done = () => probe.painted.push(performance.now() - from);
-      scheduler.postTask(done, { priority: "user-blocking" });
+      const after = () => scheduler.postTask(done, { priority: "user-blocking" });
+      if (inFrame) after(); else frame(after);
     }
     return result;
   };

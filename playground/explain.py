@@ -19,6 +19,7 @@ import numpy as np
 from playground.dice import draw
 from playground.flips import RANGES, Flip, flip_points, flips
 from playground.processors import shape
+from playground.ranking import alive, running_mass
 from playground.records import SamplingParams, Stage
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Flip",
     "LedgerRow",
     "WhatIf",
+    "entropy",
     "figures",
     "flip_points",
     "flips",
@@ -85,66 +87,69 @@ class WhatIf:
     kept: int
 
 
-def figures(stages: Sequence[Stage]) -> Figures:
-    """Return the figures of a step from its stages (the first is the model's)."""
+def figures(stages: Sequence[Stage], rows: Sequence[LedgerRow] | None = None) -> Figures:
+    """Return the figures of a step from its stages (the first is the model's).
+
+    ``rows`` is ``ledger(stages)``, where it is known already.
+    """
+    rows = ledger(stages) if rows is None else rows
     model, final = stages[0].logprobs, stages[-1].logprobs
-    entropy, varentropy = moments(model)
-    entropy_final, varentropy_final = moments(final)
+    spread, varentropy = moments(model)
+    spread_final, varentropy_final = moments(final)
     top = int(np.argmax(model))
     return Figures(
         vocab_size=len(model),
-        kept=int(np.count_nonzero(final > -np.inf)),
-        entropy=entropy,
-        entropy_final=entropy_final,
+        kept=rows[-1].kept,
+        entropy=spread,
+        entropy_final=spread_final,
         varentropy=varentropy,
         varentropy_final=varentropy_final,
-        perplexity=float(np.exp(entropy)),
-        perplexity_final=float(np.exp(entropy_final)),
+        perplexity=float(np.exp(spread)),
+        perplexity_final=float(np.exp(spread_final)),
         nucleus=nucleus_size(model),
         nucleus_final=nucleus_size(final),
         top1=float(np.exp(model[top])),
         top1_final=float(np.exp(final.max())),
         top1_id=top,
-        mass_cut=sum(row.removed for row in ledger(stages)),
+        mass_cut=sum(row.removed for row in rows),
     )
 
 
 def ledger(stages: Sequence[Stage]) -> tuple[LedgerRow, ...]:
     """Return a row per stage, the model's first (which removes nothing)."""
     rows = []
-    left, before = 1.0, None
+    left, before, found = 1.0, None, None
     for stage in stages:
-        alive = stage.logprobs > -np.inf
+        living = stage.logprobs > -np.inf
         gone = 0.0
-        if before is not None:
-            gone = float(np.exp(before[~alive & (before > -np.inf)]).sum())
-        rows.append(
-            LedgerRow(
-                stage.name,
-                int(np.count_nonzero(alive)),
-                left * gone,
-                gone,
-                moments(stage.logprobs)[0],
-            )
-        )
+        if before is not None and not np.array_equal(living, found):
+            gone = float(np.exp(before[found & ~living]).sum())
+        kept = int(np.count_nonzero(living))
+        rows.append(LedgerRow(stage.name, kept, left * gone, gone, entropy(stage.logprobs)))
         left *= 1 - gone
-        before = stage.logprobs
+        before, found = stage.logprobs, living
     return tuple(rows)
+
+
+def entropy(logprobs: np.ndarray) -> float:
+    """Return the entropy in nats of normalised ``logprobs`` (-inf counts as 0)."""
+    values = alive(logprobs)
+    return max(0.0, float(-(np.exp(values) * values).sum()))
 
 
 def moments(logprobs: np.ndarray) -> tuple[float, float]:
     """Return entropy and varentropy (the variance of the surprisal) of normalised ``logprobs``."""
-    alive = logprobs[logprobs > -np.inf]
-    p = np.exp(alive)
-    entropy = float(-(p * alive).sum())
-    return max(0.0, entropy), max(0.0, float((p * (alive + entropy) ** 2).sum()))
+    values = alive(logprobs)
+    p = np.exp(values)
+    mean = float(-(p * values).sum())
+    return max(0.0, mean), max(0.0, float((p * (values + mean) ** 2).sum()))
 
 
 def nucleus_size(logprobs: np.ndarray, mass: float = NUCLEUS) -> int:
     """Return the least number of tokens that hold ``mass``."""
-    p = np.sort(np.exp(logprobs))[::-1]
-    n = int(np.searchsorted(np.cumsum(p), mass, side="left")) + 1
-    return min(n, int(np.count_nonzero(logprobs > -np.inf)))
+    values = alive(logprobs)
+    sums = running_mass(np.exp(values), mass)
+    return min(int(np.searchsorted(sums, mass, side="left")) + 1, len(values))
 
 
 def what_if(

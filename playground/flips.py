@@ -30,7 +30,7 @@ import numpy as np
 
 from playground.dice import draw
 from playground.processors import active_filters, shape
-from playground.processors.dialects import is_greedy
+from playground.processors.dialects import SETTINGS, greedy_at
 from playground.ranking import descending
 from playground.records import SamplingParams
 
@@ -94,7 +94,11 @@ def flips(
         if field not in RANGES:
             raise ValueError(f"field must be one of {', '.join(RANGES)}, got {field!r}")
     ladder = cache(partial(_Ladder.of, logits, params, ids, prompt_length, u))
-    real = partial(_really_drawn, logits, u, ids, prompt_length)
+
+    def real(field: str, value: float) -> int:
+        stages = shape(logits, params.replace(**{field: value}), ids, prompt_length)
+        return int(draw(stages[-1].logprobs, u))
+
     found = {}
     for field in fields:
         low, high = (limits or {}).get(field, RANGES[field])
@@ -103,27 +107,22 @@ def flips(
         if params.order is not None and field not in params.order:
             found[field] = ()  # a custom order that leaves this filter out can't switch it on
             continue
-        ordered = _only_prefix_filters(params, field)
-        drawn = ladder().drawn if ordered else real
-        found[field] = _nearest(drawn, params, field, low, high, ordered, len(logits))
+        names = _prefix_filters(params, field)
+        drawn = partial(real, field)
+        if names is not None:
+            drawn = partial(ladder().drawn, params, names, field)
+        now = getattr(params, field)
+        if field == "top_k" and now == 0:
+            now = len(logits)  # off: all tokens
+        found[field] = _nearest(drawn, now, low, high, field == "top_k", names is not None)
     return found
 
 
 def _nearest(
-    drawn: Callable[[SamplingParams], int],
-    params: SamplingParams,
-    field: str,
-    low: float,
-    high: float,
-    ordered: bool,
-    size: int,
+    drawn: Callable[[float], int], now: float, low: float, high: float, whole: bool, ordered: bool
 ) -> tuple[Flip, ...]:
     """Search both ways from the current value for the nearest other token."""
-    whole = field == "top_k"
-    now = getattr(params, field)
-    if whole and now == 0:
-        now = size  # off: all tokens
-    current = drawn(params)
+    current = drawn(now)
     out = []
     for above, end in ((False, min(low, now)), (True, max(high, now))):
         if end == now:
@@ -132,33 +131,26 @@ def _nearest(
         same = now
         for point in points:
             point = round(point) if whole else point
-            token = drawn(params.replace(**{field: point}))
+            token = drawn(point)
             if token != current:
                 times = _FINE if ordered else _COARSE
                 other = Flip(point, token, above)
-                out.append(_halve(drawn, params, field, same, other, current, times))
+                out.append(_halve(drawn, whole, same, other, current, times))
                 break
             same = point
     return tuple(out)
 
 
 def _halve(
-    drawn: Callable[[SamplingParams], int],
-    params: SamplingParams,
-    field: str,
-    same: float,
-    other: Flip,
-    current: int,
-    times: int,
+    drawn: Callable[[float], int], whole: bool, same: float, other: Flip, current: int, times: int
 ) -> Flip:
     """Close in on the border between ``same`` (draws ``current``) and ``other``."""
-    whole = field == "top_k"
     for _ in range(times):
         if whole and abs(other.value - same) <= 1:
             break
         middle = (same + other.value) / 2
         middle = round(middle) if whole else middle
-        token = drawn(params.replace(**{field: middle}))
+        token = drawn(middle)
         if token == current:
             same = middle
         else:
@@ -166,21 +158,16 @@ def _halve(
     return other
 
 
-def _really_drawn(
-    logits: np.ndarray,
-    u: float,
-    ids: Sequence[int],
-    prompt_length: int,
-    params: SamplingParams,
-) -> int:
-    return int(draw(shape(logits, params, ids, prompt_length)[-1].logprobs, u))
+def _prefix_filters(params: SamplingParams, field: str) -> tuple[str, ...] | None:
+    """Return the prefix filters that run with ``field`` on, in order.
 
-
-def _only_prefix_filters(params: SamplingParams, field: str) -> bool:
-    """Say whether, with ``field`` on, prefix filters alone run, after all penalties and bans."""
+    None where others run too, or where one runs before a penalty or a ban.
+    """
     names = active_filters(params.replace(**{field: 1 if field == "top_k" else 0.5}))
     context = [name in _CONTEXT for name in names]
-    return set(names) <= _PREFIX | _CONTEXT and context == sorted(context, reverse=True)
+    if not set(names) <= _PREFIX | _CONTEXT or context != sorted(context, reverse=True):
+        return None
+    return names[sum(context) :]
 
 
 class _Ladder:
@@ -207,37 +194,38 @@ class _Ladder:
         order = descending(scores)[: np.count_nonzero(scores > -np.inf)]
         return cls(order, scores[order], u)
 
-    def drawn(self, params: SamplingParams) -> int:
-        """Return the token that u draws under these settings (same context filters)."""
+    def drawn(self, params: SamplingParams, names: Sequence[str], field: str, value: float) -> int:
+        """Return the token that u draws with ``field`` at ``value`` (same context filters)."""
         n, heat = len(self.scores), 1.0
-        for name in active_filters(params):
+        for name in names:
+            setting = value if name == field else getattr(params, name)
             if name == "temperature":
-                if is_greedy(params):
+                if greedy_at(setting, params.dialect):
                     return int(self.token_ids[0])
-                heat *= params.temperature
-            elif name in _PREFIX:
-                n = self._cut(name, params, n, heat)
+                heat *= setting
+            elif setting != SETTINGS[name][1]:
+                n = self._cut(name, setting, params.dialect, n, heat)
         _, sums = self._weights(heat, n)
         place = int(np.searchsorted(sums, self.u * sums[-1], side="right"))
         return int(self.token_ids[min(place, n - 1)])
 
-    def _cut(self, name: str, params: SamplingParams, n: int, heat: float) -> int:
+    def _cut(self, name: str, setting: float, dialect: str, n: int, heat: float) -> int:
         """Return how many of the first n tokens the filter leaves (its rule: see processors).
 
         Each rule holds up to one place: halving asks 18 of 262,144 tokens.
         """
         if name == "top_k":
-            k = min(params.top_k, n)
-            if params.dialect == "transformers":  # ties with the k-th stay
+            k = min(setting, n)
+            if dialect == "transformers":  # ties with the k-th stay
                 edge = self.scores[k - 1]
                 k += bisect_left(range(k, n), True, key=lambda i: self.scores[i] < edge)
             return k
         weights, sums = self._weights(heat, n)
         if name == "top_p":
             total = sums[-1]
-            found = bisect_left(range(n), True, key=lambda i: sums[i] / total >= params.top_p)
+            found = bisect_left(range(n), True, key=lambda i: sums[i] / total >= setting)
             return min(n, found + 1)
-        return max(1, bisect_left(range(n), True, key=lambda i: weights[i] < params.min_p))
+        return max(1, bisect_left(range(n), True, key=lambda i: weights[i] < setting))
 
     def _weights(self, heat: float, n: int) -> tuple[np.ndarray, np.ndarray]:
         """Return exp(score / temperature) [n] and its running sum; the last ones are kept."""

@@ -26,7 +26,9 @@ from typing import Any
 
 import numpy as np
 
+from playground import explain
 from playground.dice import draw
+from playground.explain import LedgerRow
 from playground.processors import DEFAULT_ORDER
 from playground.processors.dialects import is_greedy
 from playground.ranking import descending
@@ -113,10 +115,12 @@ def view(
     label: Label | None = None,
     *,
     shown: int = SHOWN,
+    rows: Sequence[LedgerRow] | None = None,
 ) -> dict[str, Any]:
     """Return what the page draws of one step, exact over the whole vocabulary.
 
-    ``stages`` are ``playground.shape(logits, params, ...)``. Keys, the same as preview.js gives:
+    ``stages`` are ``playground.shape(logits, params, ...)``, ``rows`` their ``ledger`` where it is
+    known already. Keys, the same as preview.js gives:
 
     - exact: True here; False where the preview can't follow (it then has no other key)
     - rows: the ``shown`` likeliest tokens of the model, each id, label, rank (1-based, the model's
@@ -135,11 +139,15 @@ def view(
     greedy = is_greedy(params)
     u = None if greedy else u
     logprobs = stages[-1].logprobs
-    raw, final = np.exp(stages[0].logprobs), np.exp(logprobs)
     alive = logprobs > -np.inf
-    kept = int(np.count_nonzero(alive))
-    finite = int(np.count_nonzero(stages[0].logprobs > -np.inf))
-    rows = descending(np.asarray(logits, np.float32), min(shown, finite))
+    raw, final = np.exp(stages[0].logprobs), np.zeros(len(logprobs))
+    final[alive] = np.exp(logprobs[alive])  # a tenth of the time where most are masked
+    ledger = [
+        {"name": row.name, "kept": row.kept, "removed": row.share, "entropy": row.entropy}
+        for row in (explain.ledger(stages) if rows is None else rows)
+    ]
+    kept, finite = ledger[-1]["kept"], ledger[0]["kept"]
+    best = descending(np.asarray(logits, np.float32), min(shown, finite))
 
     def name(token_id: int) -> str:
         return label(token_id) if label else ""
@@ -155,27 +163,15 @@ def view(
 
     order = descending(logprobs, min(shown, kept))
     upto = np.cumsum(final[order])
-    ledger = []
-    before = None
-    for stage in stages:
-        cut = 0.0
-        if before is not None:
-            gone = (stage.logprobs == -np.inf) & (before > -np.inf)
-            cut = float(np.exp(before[gone]).sum())
-        before = stage.logprobs
-        count = int(np.count_nonzero(before > -np.inf))
-        ledger.append(
-            {"name": stage.name, "kept": count, "removed": cut, "entropy": _entropy(before)}
-        )
     entropy = ledger[-1]["entropy"]
     return {
         "exact": True,
-        "rows": [{**token(i), "rank": rank} for rank, i in enumerate(rows.tolist(), 1)],
+        "rows": [{**token(i), "rank": rank} for rank, i in enumerate(best.tolist(), 1)],
         "rest": {
-            "n": len(logits) - len(rows),
-            "kept": kept - int(np.count_nonzero(alive[rows])),
-            "mass": max(0.0, float(1 - final[rows].sum())),
-            "raw": max(0.0, float(1 - raw[rows].sum())),
+            "n": len(logits) - len(best),
+            "kept": kept - int(np.count_nonzero(alive[best])),
+            "mass": max(0.0, float(1 - final[best].sum())),
+            "raw": max(0.0, float(1 - raw[best].sum())),
         },
         "kept": kept,
         "ledger": ledger,
@@ -254,13 +250,7 @@ def _partition(logits: np.ndarray) -> tuple[float, float]:
     high = z.max()
     weights = np.exp(z - high)
     log_z = float(high + np.log(weights.sum()))
-    return log_z, _entropy(z - log_z)
-
-
-def _entropy(logprobs: np.ndarray) -> float:
-    """Return the entropy in nats of normalised log-probabilities (-inf counts as 0)."""
-    alive = logprobs[logprobs > -np.inf]
-    return max(0.0, float(-(np.exp(alive) * alive).sum()))
+    return log_z, explain.entropy(z - log_z)
 
 
 def _removed_by(stages: Sequence[Stage], token_id: int) -> str:

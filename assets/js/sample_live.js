@@ -35,6 +35,7 @@
     let asked = 0;         // how often the present values were asked for
     let sent = -Infinity;  // when the request that is under way was sent
     let just = null;       // [field, value] of the movement that is being handled
+    let at = -Infinity;    // when the last movement was
     let frame = 0, dirty = false, timer = 0;
     let drawn = -Infinity;  // when a preview was drawn last
     let late = false;       // the dice are a movement behind
@@ -91,7 +92,10 @@
       just = null;
       if (!ready()) return;
       if (late) preview();
-      if (performance.now() - sent < PATIENCE) { timer = setTimeout(settle, REST); return; }
+      if (performance.now() - sent < PATIENCE) timer = setTimeout(settle, REST);
+      else ask();
+    };
+    const ask = () => {
       asked += 1;
       sent = performance.now();
       send({ params: wanted(), of: value.of });
@@ -109,8 +113,14 @@
       just = [field, Number(event.target.value)];
       moved = true;
       asked = 0;
+      // A click or a key is one movement: Python is asked while its preview is being painted.
+      const alone = event.timeStamp - at > DRAG && performance.now() - sent > PATIENCE;
+      at = event.timeStamp;
       soon();
-      later(REST);
+      if (!alone) { later(REST); return; }
+      clearTimeout(timer);
+      timer = 0;
+      ask();
     };
 
     const check = () => {

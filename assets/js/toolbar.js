@@ -1,7 +1,8 @@
 // The tools at the top right: language, theme, projector size, share, keys.
 //
 // In (props.value): {"query": "state=..."}, the permalink's query; with the open tab and the language
-// it goes into the address bar, so that a reload loses nothing. Out: "language" {language}, "shared" {url} ("share" is Gradio's own), "help".
+// it goes into the address bar, so that a reload loses nothing. Out: "language" {language}, "shared"
+// {url} ("share" is Gradio's own), "help"; and the open tab's name: see dp.refresh.
 (() => {
   if (!window.dp || dp.toolbar) return;
 
@@ -107,7 +108,12 @@
       else if (value.query === "") forget();
     };
     document.addEventListener("dp:language", label);
-    document.addEventListener("dp:tab", () => { if (state.query) address(state.query); });
+    // Asks for the open tab's parts anew. The hidden ones wait until they are opened.
+    dp.refresh = () => send[document.body.dataset.tab]?.({});
+    document.addEventListener("dp:tab", () => {
+      if (state.query) address(state.query);
+      dp.refresh();
+    });
     dp.onLook(label);
     watch("value", receive);
     receive();

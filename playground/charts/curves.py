@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 from playground.charts import theme
 from playground.charts.marks import points
 from playground.format import amount_text, count_text, figure_text
-from playground.ranking import descending
+from playground.ranking import alive, descending
 from playground.records import Step
 from playground.words import Translate
 
@@ -45,11 +45,12 @@ def zipf(
     order = descending(model)
     sorted_model = model[order]
     ranks, p = _sampled(sorted_model)
-    final_ranks, final_p = _sampled(np.sort(final)[::-1])
+    falling = np.sort(alive(final))[::-1]
+    final_ranks, final_p = _sampled(falling)
     ring = [] if drawn is None else [int(np.flatnonzero(order == drawn)[0]) + 1]
     ring = [rank for rank in ring if sorted_model[rank - 1] > -np.inf]
+    kept = len(falling)
     nucleus = int(np.searchsorted(np.cumsum(np.exp(sorted_model)), 0.9, side="left")) + 1
-    kept = int(np.count_nonzero(final > -np.inf))
     size = len(model)
     same = kept == size and np.allclose(final_p, p, rtol=1e-6, atol=0)
     line = dict(mode="lines", hoverinfo="text")

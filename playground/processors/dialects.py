@@ -99,9 +99,12 @@ def counts_prompt(name: str, params: SamplingParams) -> bool:
 
 def is_greedy(params: SamplingParams) -> bool:
     """Return whether the temperature means greedy in the dialect."""
-    return params.temperature == 0 or (
-        params.dialect == "vllm" and params.temperature < _VLLM_GREEDY
-    )
+    return greedy_at(params.temperature, params.dialect)
+
+
+def greedy_at(temperature: float, dialect: str) -> bool:
+    """Return whether this temperature means greedy in the dialect."""
+    return temperature == 0 or (dialect == "vllm" and temperature < _VLLM_GREEDY)
 
 
 def keeps_exactly_k(params: SamplingParams) -> bool:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from playground.ranking import alive
+
 MASKED = -np.inf
 
 
@@ -46,9 +48,7 @@ def log_softmax(scores: np.ndarray, origin: str = "the model") -> np.ndarray:
     """Return normalised log-probabilities [V], float64, -inf where masked."""
     top = check_alive(scores, origin)
     shifted = scores - top
-    alive = shifted > MASKED
-    total = np.exp(shifted if alive.all() else shifted[alive]).sum()
-    return shifted - np.log(total)
+    return shifted - np.log(np.exp(alive(shifted)).sum())
 
 
 def weights(values: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from playground.processors.scores import (
     probabilities,
     weights,
 )
-from playground.ranking import descending
+from playground.ranking import descending, running_mass
 
 # Most cuts fall among the first so many tokens: a sort of the whole vocabulary is often spared.
 _HEAD = 1024
@@ -67,12 +67,7 @@ def top_p(scores: np.ndarray, p: float) -> np.ndarray:
     """
 
     def choose(values: np.ndarray) -> np.ndarray:
-        top, total, size = values.max(), weights(values).sum(), len(values)
-        for count in (min(_HEAD, size), size):
-            head = values if count == size else np.partition(values, size - count)[size - count :]
-            mass = np.cumsum(np.exp(np.sort(head)[::-1] - top) / total)
-            if mass[-1] >= p:
-                break
+        mass = running_mass(probabilities(values), p)
         return highest(values, int(np.searchsorted(mass, p, side="left")) + 1)
 
     return keep_where(scores, choose)

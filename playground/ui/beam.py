@@ -38,11 +38,11 @@ Move = Callable[[LanguageModel, Search, Any, Any], Search]
 
 class BeamTab:
     """Builds the tab in the present Gradio context. ``sample`` is the tab that a hypothesis can be
-    put into (its ``visit``, ``draw`` and ``outputs``), ``tab`` this one's gr.Tab.
+    put into (its ``visit``, ``draw`` and ``outputs``).
     """
 
     def __init__(
-        self, library: Library, panel: Panel, labels: Labels, toolbar: Any, sample: Any, tab: Any
+        self, library: Library, panel: Panel, labels: Labels, toolbar: Any, sample: Any
     ) -> None:
         self.library, self.panel, self.sample = library, panel, sample
         self.search = gr.State(Search())
@@ -51,7 +51,7 @@ class BeamTab:
         self.inputs = {*panel.inputs, *view.inputs, sample.visit, self.search}
         self.outputs = [self.search, *self.parts.values(), view.status]
         self._wire()
-        Follower(self).wire(toolbar, tab)
+        Follower(self).wire(toolbar)
 
     # What every handler shares
 

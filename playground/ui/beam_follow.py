@@ -28,8 +28,8 @@ class Follower:
     def __init__(self, tab: Any) -> None:
         self.tab, self.view, self.panel = tab, tab.view, tab.panel
 
-    def wire(self, toolbar: Any, page: Any) -> None:
-        """Join the events; ``page`` is the gr.Tab, refreshed when it is opened."""
+    def wire(self, toolbar: Any) -> None:
+        """Join the events."""
         tab, p, c = self.tab, self.panel, self.view.controls
         penalty = c.parts["length_penalty"]
         ranks = [tab.parts[name] for name in screen.RANKED]
@@ -42,13 +42,8 @@ class Follower:
         everything = [*tab.outputs, *tab.sample.outputs, *p.prompt_parts, *c.parts.values()]
         c.preset.input(self._preset, tab.inputs, everything, **MODEL)
         shown = [*tab.outputs, *self.view.chosen]
-        page.select(self._refresh, tab.inputs, shown, **MODEL)
         toolbar.language(self._speak, tab.inputs, shown, **MODEL)
-        prompted = [p.prompt.submit, p.prompt.blur, p.system.blur, p.turns.blur]
-        prompted += [p.chat.input, p.bos.input, p.special.input, p.model_line.change]
-        for trigger in prompted:
-            trigger(self._refresh, tab.inputs, shown, **MODEL)
-        p.examples.input(self._example, {*tab.inputs, p.examples}, shown, **MODEL)
+        toolbar.beam(self._refresh, tab.inputs, shown, trigger_mode="always_last", **MODEL)
 
     @property
     def _rank(self) -> Handler:
@@ -87,11 +82,9 @@ class Follower:
     def _without_search(self, found: Mapping[Any, Any]) -> dict[Any, Any]:
         return {part: value for part, value in found.items() if part is not self.tab.search}
 
-    def _show(self, data: Data, prompt: str | None = None) -> dict[Any, Any]:
+    def _show(self, data: Data) -> dict[Any, Any]:
         """Return the updates after the prompt or model may have changed."""
         tab = self.tab
-        if prompt is not None:
-            data = {**data, self.panel.prompt: prompt}
         visit = data[tab.sample.visit]
         found = self.view.choices(visit.t)
         if tab.library.loaded(visit.model) is None:  # its line changes when it is here
@@ -115,15 +108,6 @@ class Follower:
             return self._show(data)
 
         return refresh
-
-    @property
-    def _example(self) -> Handler:
-        @polite
-        def example(data: Data) -> dict[Any, Any]:
-            text = data[self.panel.examples]
-            return self._show(data, text) if text else {}
-
-        return example
 
     @property
     def _preset(self) -> Handler:

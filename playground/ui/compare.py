@@ -47,7 +47,7 @@ Handler = Callable[..., Any]
 
 class CompareTab:
     """Builds the tab in the present Gradio context. ``sample`` is the Sample tab, whose visit is
-    shared and whose prompt a preset changes; ``tab`` the gr.Tab that this is in; ``sheet`` the
+    shared and whose prompt a preset changes; ``sheet`` the
     page's proof sheet.
     """
 
@@ -58,7 +58,6 @@ class CompareTab:
         labels: Labels,
         toolbar: Any,
         sample: Any,
-        tab: Any,
         sheet: ProofSheet,
     ) -> None:
         self.library, self.panel, self.sample, self.sheet = library, panel, sample, sheet
@@ -72,7 +71,7 @@ class CompareTab:
         self.parts = {name: getattr(self, name) for name in screen.PARTS}
         self.inputs = {*panel.inputs, sample.visit, self.state, self.length, self.human}
         self.outputs = [self.state, *self.parts.values(), self.status, self.preset]
-        self._wire(toolbar, tab)
+        self._wire(toolbar)
 
     def _build(self, labels: Labels) -> None:
         def button(name: str, key: str, **options: Any) -> Any:
@@ -153,7 +152,7 @@ class CompareTab:
 
     # Events
 
-    def _wire(self, toolbar: Any, tab: Any) -> None:
+    def _wire(self, toolbar: Any) -> None:
         p = self.panel
         shown = {"inputs": self.inputs, "outputs": self.outputs}
         self.runner.each(self._tick, self.inputs, self.outputs)
@@ -165,14 +164,13 @@ class CompareTab:
         self.decks.edit(self._edit, **shown, **MODEL)
         self.decks.prove(self._prove, {self.sample.visit, self.state}, [self.sheet], **MODEL)
         # One event for many triggers: each event is a part of the page that every visitor loads.
-        changed = [p.prompt.submit, p.prompt.blur, p.system.blur, p.turns.blur]
-        changed += [p.chat.input, p.bos.input, p.special.input, p.model_line.change]
-        changed += [self.length.release, self.human.blur, tab.select]
+        changed = [self.length.release, self.human.blur]
         for part in p.controls.parts.values():
             names = (name for name in ("release", "blur", "input") if hasattr(part, name))
             changed.append(getattr(part, next(names)))
-        gr.on(changed, self._refresh, **shown, trigger_mode="always_last", **MODEL)
-        p.examples.input(self._refresh, {*self.inputs, p.examples}, self.outputs, **MODEL)
+        latest: dict[str, Any] = {"trigger_mode": "always_last", **MODEL}
+        gr.on(changed, self._refresh, **shown, **latest)
+        toolbar.compare(self._refresh, **shown, **latest)
         toolbar.language(self._speak, **shown, **MODEL)
         both = [*self.outputs, self.length, self.human, *self.sample.outputs, *p.prompt_parts]
         self.preset.input(self._preset, {*self.inputs, self.preset}, both, **MODEL)
@@ -250,7 +248,6 @@ class CompareTab:
     def _refresh(self) -> Handler:
         @polite
         def refresh(data: Data) -> dict[Any, Any]:
-            data = self.panel.with_example(data)
             return self._show(data, seen=data[self.state].setup is not None)
 
         return refresh

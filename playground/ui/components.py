@@ -201,18 +201,25 @@ class Keys(gr.HTML):
         )
 
 
+# The tabs that follow the Sample tab's prompt and model, while they are open.
+TABS = ("beam", "contrast", "speculate", "compare", "read")
+REFRESH = "() => { dp.refresh(); }"
+
+
 class Toolbar(gr.HTML):
     """Language, theme, projector size, share and keys.
 
     Value: {"query": "state=..."}, the permalink's query, kept in the address bar and copied by
-    Share. Events: ``language`` ({"language": "en" | "zh"}), ``shared`` ({"url"}), ``help``.
+    Share. Events: ``language`` ({"language": "en" | "zh"}), ``shared`` ({"url"}), ``help``; and,
+    named like each tab of ``TABS``, when that tab was opened, or is open while the prompt or the
+    model changed (``REFRESH``).
     """
 
     def __init__(self, value: Any = None, **options: Any):
         super().__init__(
             value,
             html_template=_TOOLS,
-            js_on_load=_script("toolbar", "language", "shared", "help", named=True),
+            js_on_load=_script("toolbar", "language", "shared", "help", *TABS, named=True),
             head=_head("page", "keys", "toolbar", "busy"),
             apply_default_css=False,
             **_props(options),

@@ -38,7 +38,7 @@ Move = Callable[..., Contest]
 
 class ContrastTab(ContrastEvents):
     """Builds the tab in the present Gradio context. ``sample`` is the Sample tab, whose visit is
-    shared and whose prompt a preset changes; ``tab`` the gr.Tab that this is in; ``allow_any``:
+    shared and whose prompt a preset changes; ``allow_any``:
     visitors may name any model as the amateur, not only the catalogue's.
     """
 
@@ -49,7 +49,6 @@ class ContrastTab(ContrastEvents):
         labels: Labels,
         toolbar: Any,
         sample: Any,
-        tab: Any,
         allow_any: bool = False,
     ) -> None:
         self.library, self.panel, self.sample = library, panel, sample
@@ -60,7 +59,7 @@ class ContrastTab(ContrastEvents):
         self.inputs = {*panel.inputs, *view.controls.inputs, sample.visit, self.contest}
         self.outputs = [self.contest, *self.parts.values(), view.status]
         self._wire()
-        self._wire_panel(toolbar, tab)
+        self._wire_panel(toolbar)
 
     # What every handler shares
 
@@ -168,7 +167,7 @@ class ContrastTab(ContrastEvents):
         view.stop.click(None, js=stop(RUNNER), **QUICK)
         view.keys.run(None, js=toggle(RUNNER), **QUICK)
 
-    def _wire_panel(self, toolbar: Any, tab: Any) -> None:
+    def _wire_panel(self, toolbar: Any) -> None:
         p, c = self.panel, self.view.controls
         last: dict[str, Any] = {"trigger_mode": "always_last", **QUICK}
         shown = [*self.outputs, *c.outputs]
@@ -180,12 +179,11 @@ class ContrastTab(ContrastEvents):
             sliders.append(getattr(part, next(names)))
         gr.on(sliders, self._settle, self.inputs, lines, **last)
         p.preset.input(self._settle, {*self.inputs, p.preset}, lines, **last)
-        changed = [p.prompt.submit, p.prompt.blur, p.system.blur, p.turns.blur]
-        changed += [p.chat.input, p.bos.input, p.special.input, p.model_line.change]
-        changed += [c.kind.input, c.sees.input, c.context.release, c.layer.release, tab.select]
-        gr.on(changed, self._refresh, self.inputs, shown, **MODEL)
+        changed = [c.kind.input, c.sees.input, c.context.release, c.layer.release]
+        latest: dict[str, Any] = {"trigger_mode": "always_last", **MODEL}
+        gr.on(changed, self._refresh, self.inputs, shown, **latest)
+        toolbar.contrast(self._refresh, self.inputs, shown, **latest)
         c.other.part.input(self._bring, self.inputs, shown, **MODEL)
-        p.examples.input(self._refresh, {*self.inputs, p.examples}, shown, **MODEL)
         toolbar.language(self._speak, self.inputs, shown, **MODEL)
         both = [*shown, *self.sample.outputs, *p.prompt_parts]
         c.preset.input(self._preset, self.inputs, both, **MODEL)

@@ -103,7 +103,6 @@ class ContrastEvents(ABC):
     def _refresh(self) -> Handler:
         @polite
         def refresh(data: Data) -> dict[Any, Any]:
-            data = self.panel.with_example(data)
             return self._show(data)
 
         return refresh

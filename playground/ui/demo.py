@@ -58,21 +58,17 @@ def build_demo(library: Library | None = None, allow_any: bool = True) -> gr.Blo
                 prove = Prove(library, labels, tab, sheet)
             shared = (library, panel, labels, toolbar, tab)
             with labels.add(gr.Tab(id="beam"), "beam.tab") as beam:
-                prove.beam(BeamTab(*shared, beam))
+                prove.beam(BeamTab(*shared))
             with labels.add(gr.Tab(id="contrast"), "contrast.tab") as contrast:
-                prove.contrast(ContrastTab(*shared, contrast, allow_any))
+                prove.contrast(ContrastTab(*shared, allow_any))
             with labels.add(gr.Tab(id="speculate"), "speculate.tab") as speculate:
-                prove.speculate(SpeculateTab(*shared, speculate, allow_any))
+                prove.speculate(SpeculateTab(*shared, allow_any))
             with labels.add(gr.Tab(id="compare"), "compare.tab") as compare:
-                CompareTab(*shared, compare, sheet)
+                CompareTab(*shared, sheet)
             with labels.add(gr.Tab(id="read"), "read.tab") as read:
-                ReadTab(library, panel, labels, toolbar, tab, read, tabs)
-            sample.select(None, js=show_tab("sample"), **QUICK)
-            beam.select(None, js=show_tab("beam"), **QUICK)
-            contrast.select(None, js=show_tab("contrast"), **QUICK)
-            speculate.select(None, js=show_tab("speculate"), **QUICK)
-            compare.select(None, js=show_tab("compare"), **QUICK)
-            read.select(None, js=show_tab("read"), **QUICK)
+                ReadTab(library, panel, labels, toolbar, tab, tabs)
+            for one in (sample, beam, contrast, speculate, compare, read):
+                one.select(None, js=show_tab(one.id), **QUICK)
         language = gr.Textbox("en", visible="hidden", elem_id="dp-language")
         frame = Frame(library, panel, tab, labels, language, allow_any)
         take.wire(frame.wire(demo, toolbar), frame)

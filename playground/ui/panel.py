@@ -14,7 +14,7 @@ from playground.models import CATALOGUE
 from playground.models.catalogue import ModelEntry, model_state
 from playground.records import SamplingParams
 from playground.session import Prompt
-from playground.ui.components import Sentence
+from playground.ui.components import TABS, Sentence
 from playground.ui.controls import MAIN, MORE, PENALTIES, PRESETS, RULES, Control, SamplingControls
 from playground.ui.language import Labels
 from playground.ui.order import OrderEditor
@@ -31,7 +31,6 @@ EXAMPLES = (
 )
 BOS = ("auto", "on", "off")
 CUSTOM = "custom"  # the preset's name when the sliders are on none of them
-TABS = ("sample", "beam", "contrast", "speculate", "compare", "read")
 # The tabs that draw by the sampling controls.
 SAMPLED = ("sample", "contrast", "speculate", "compare")
 
@@ -83,7 +82,7 @@ class Panel:
             self.bos = add(gr.Radio(list(BOS), value="auto", elem_id="dp-bos"), "page.bos")
             self.special = add(gr.Checkbox(True, elem_id="dp-special"), "page.special", info=True)
         # A tab fills its own slot (``with panel.slots["beam"]:``); only the open tab's is seen.
-        self.slots = {name: gr.Column(elem_classes=only(name)) for name in TABS[1:]}
+        self.slots = {name: gr.Column(elem_classes=only(name)) for name in TABS}
         with gr.Column(elem_classes=only(*SAMPLED)):
             self.preset = add(
                 gr.Dropdown(
@@ -109,10 +108,11 @@ class Panel:
         """Every component that a handler may read."""
         return {*self.prompt_parts, *self.controls.parts.values(), self.model}
 
-    def with_example(self, data: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """Return what came with the chosen example, where there is one, as the prompt."""
-        example = data.get(self.examples)
-        return {**data, self.prompt: example} if example else data
+    @property
+    def prompted(self) -> list[Any]:
+        """The events by which a prompt was given."""
+        left = [self.prompt.submit, self.prompt.blur, self.system.blur, self.turns.blur]
+        return [*left, self.chat.input, self.bos.input, self.special.input]
 
     def read_prompt(self, data: Mapping[Any, Any]) -> Prompt:
         """Return the prompt as the controls show it."""

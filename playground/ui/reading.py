@@ -48,8 +48,7 @@ SAMPLE = (
 class ReadTab:
     """Builds the tab in the present Gradio context.
 
-    ``sample`` is the Sample tab, to which a click on a token goes; ``tab`` the gr.Tab that this is
-    in and ``tabs`` the page's gr.Tabs.
+    ``sample`` is the Sample tab, to which a click on a token goes, ``tabs`` the page's gr.Tabs.
     """
 
     def __init__(
@@ -59,7 +58,6 @@ class ReadTab:
         labels: Labels,
         toolbar: Any,
         sample: Any,
-        tab: Any,
         tabs: Any,
     ) -> None:
         self.library, self.panel, self.sample, self.tabs = library, panel, sample, tabs
@@ -68,7 +66,7 @@ class ReadTab:
         self.parts = {name: getattr(self, name) for name in screen.PARTS}
         self.inputs = {*panel.inputs, sample.visit, self.lens, self.typed, self.edges}
         self.outputs = [self.lens, *self.parts.values()]
-        self._wire(toolbar, tab)
+        self._wire(toolbar)
 
     def _build(self, labels: Labels) -> None:
         add = labels.add
@@ -133,19 +131,14 @@ class ReadTab:
         bos = {"auto": None, "on": True, "off": False}[data[self.panel.bos]]
         return Prompt(text, bos=bos, special=bool(data[self.panel.special]))
 
-    def _wire(self, toolbar: Any, tab: Any) -> None:
+    def _wire(self, toolbar: Any) -> None:
         io = {"inputs": self.inputs, "outputs": self.outputs}
         self.runner.each(self._tick, self.inputs, self.outputs)
         self.go.click(None, js=_START, **QUICK)
         self.stop.click(None, js=_STOP, **QUICK)
-        tab.select(self._enter, **io, **MODEL)
+        toolbar.read(self._enter, **io, trigger_mode="always_last", **MODEL)
         toolbar.language(self._speak, **io, **MODEL)
-        gr.on(
-            [self.edges.submit, self.edges.blur, self.panel.model_line.change],
-            self._refresh,
-            **io,
-            **MODEL,
-        )
+        gr.on([self.edges.submit, self.edges.blur], self._refresh, **io, **MODEL)
         self.file.upload(self._open, {*self.inputs, self.file}, [self.typed], **MODEL)
         self.take.click(self._take, self.inputs, [self.typed], **MODEL)
         jump = [*self.sample.outputs, *self.panel.prompt_parts, self.tabs]
@@ -169,10 +162,15 @@ class ReadTab:
     def _enter(self) -> Any:
         @polite
         def enter(data: Mapping[Any, Any]) -> dict[Any, Any]:
-            """Read the beginning of the text, where nothing is read yet."""
+            """Read the beginning of the text, where nothing is read yet, or by another model."""
             visit, lens = data[self.sample.visit], data[self.lens]
             t, lm = visit.t, self.lm(visit)
             edges = moves.edges_of(data[self.edges] or "", t)
+            if lens.reading is not None and lens.model != fingerprint(lm):
+                values = screen.empty_screen(t("read.other_model"))
+                seq = now()
+                found = {self.parts[name]: stamp(value, seq) for name, value in values.items()}
+                return {**found, self.lens: Lens()}
             if lens.reading is None:
                 # Nobody asked for it: what can't be read is told when somebody does.
                 with suppress(ValueError):
@@ -186,14 +184,8 @@ class ReadTab:
         @polite
         def refresh(data: Mapping[Any, Any]) -> dict[Any, Any]:
             visit, lens = data[self.sample.visit], data[self.lens]
-            t, lm = visit.t, self.lm(visit)
-            edges = moves.edges_of(data[self.edges] or "", t)
-            if lens.reading is not None and lens.model != fingerprint(lm):
-                values = screen.empty_screen(t("read.other_model"))
-                seq = now()
-                found = {self.parts[name]: stamp(value, seq) for name, value in values.items()}
-                return {**found, self.lens: Lens()}
-            return self.draw(visit, lens, edges, t)
+            edges = moves.edges_of(data[self.edges] or "", visit.t)
+            return self.draw(visit, lens, edges, visit.t)
 
         return refresh
 

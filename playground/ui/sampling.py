@@ -18,7 +18,15 @@ from playground.language_model import LanguageModel
 from playground.records import SamplingParams
 from playground.session import Session
 from playground.ui import handlers, screen
-from playground.ui.components import Figures, Keys, PlotlyChart, Sentence, Table, TokenStrip
+from playground.ui.components import (
+    REFRESH,
+    Figures,
+    Keys,
+    PlotlyChart,
+    Sentence,
+    Table,
+    TokenStrip,
+)
 from playground.ui.events import MODEL, QUICK, Visit, now, polite, stamp
 from playground.ui.language import Labels
 from playground.ui.library import Library
@@ -202,16 +210,12 @@ class SampleTab(SampleEvents):
         )
         self.inspected.submit(self._inspect, self.inputs, self.outputs, **MODEL)
 
-        prompted = [p.prompt.submit, p.prompt.blur, p.system.blur, p.turns.blur]
-        prompted += [p.chat.input, p.bos.input, p.special.input]
-        for trigger in prompted:
+        for trigger in p.prompted:
             trigger(self._prompt, **io, **MODEL)
-        p.examples.input(
-            self._example,
-            {*self.inputs, p.examples},
-            [*self.outputs, p.prompt, p.examples],
-            **MODEL,
-        )
+        chosen = [*self.outputs, p.prompt, p.examples]
+        example = p.examples.input(self._example, {*self.inputs, p.examples}, chosen, **MODEL)
+        example.then(None, js=REFRESH, **QUICK)
+        gr.on([*p.prompted, p.model_line.change], None, js=REFRESH, **QUICK)
         self.start_bos.click(self._start_bos, self.inputs, [*self.outputs, p.bos], **MODEL)
 
         drawing = {*self.inputs, self.draw_count}

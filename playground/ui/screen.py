@@ -21,7 +21,7 @@ from playground.export import to_link
 from playground.format import amount_text, count_text, figure_text, log_text
 from playground.language_model import LanguageModel
 from playground.payload import payload, preview_params, view
-from playground.processors import active_filters, reasons, shape
+from playground.processors import active_filters, apply, reasons, shape
 from playground.records import SamplingParams, Stage, Step
 from playground.records.sampling import DIALECTS
 from playground.session import Session, to_state
@@ -66,9 +66,10 @@ def draw_screen(
     dice = uniform(params.seed, len(session.ids))
     u = None if params.temperature == 0 else dice  # greedy has no use for them
     token = None if taken is None else taken.token_id
-    seen = view(logits, stages, params, u, token, lm.label)
+    told = explain.ledger(stages)
+    seen = view(logits, stages, params, u, token, lm.label, rows=told)
     flips = {} if u is None else explain.flips(logits, params, u, session.ids, length)
-    numbers = explain.figures(stages)
+    numbers = explain.figures(stages, told)
     of = str(zlib.crc32(repr((lm.fingerprint, session.ids, length, dice, token)).encode()))
     given = {}
     if of != known:
@@ -142,11 +143,11 @@ def rules(
         if other == params.dialect and params.order is None:
             continue
         try:
-            theirs = shape(logits, params.replace(dialect=other, order=None), ids, prompt_length)
+            theirs = apply(logits, params.replace(dialect=other, order=None), ids, prompt_length)
         except ValueError:  # a filter that this dialect lacks
             parts.append(t("page.dialect_lacks", dialect=other))
             continue
-        alive = theirs[-1].logprobs > -np.inf
+        alive = theirs > -np.inf
         more, fewer = np.flatnonzero(alive & ~here), np.flatnonzero(here & ~alive)
         if not len(more) and not len(fewer):
             parts.append(t("page.dialect_same", dialect=other))

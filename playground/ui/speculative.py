@@ -41,7 +41,7 @@ class SpeculateTab(SpeculateView):
     """Builds the tab in the present Gradio context.
 
     ``sample`` is the Sample tab, whose visit (model, language) is shared and whose prompt a preset
-    changes; ``tab`` the gr.Tab that this is in; ``allow_any``: visitors may name any model as the
+    changes; ``allow_any``: visitors may name any model as the
     draft, not only the catalogue's.
     """
 
@@ -52,7 +52,6 @@ class SpeculateTab(SpeculateView):
         labels: Labels,
         toolbar: Any,
         sample: Any,
-        tab: Any,
         allow_any: bool = False,
     ) -> None:
         self.library, self.panel, self.sample = library, panel, sample
@@ -70,7 +69,7 @@ class SpeculateTab(SpeculateView):
             self.size,
         }
         self.outputs = [self.run_state, *self.parts.values(), self.rule, self.status]
-        self._wire(toolbar, tab)
+        self._wire(toolbar)
 
     # What every handler shares
 
@@ -155,7 +154,7 @@ class SpeculateTab(SpeculateView):
 
         return handle
 
-    def _wire(self, toolbar: Any, tab: Any) -> None:
+    def _wire(self, toolbar: Any) -> None:
         io = {"inputs": self.inputs, "outputs": self.outputs}
 
         def on(trigger: Any, move: Move, settings: bool = True, **more: Any) -> None:
@@ -183,26 +182,21 @@ class SpeculateTab(SpeculateView):
         on(self.reset.click, anew)
         on(self.rounds.pick, pick, settings=False)
         on(self.strip.pick, pick_token, settings=False)
-        self._wire_controls(toolbar, tab)
+        self._wire_controls(toolbar)
         self.runner.each(self._tick, self.inputs, self.outputs)
         self.run.click(None, js=start(RUNNER), **QUICK)
         self.stop.click(None, js=stop(RUNNER), **QUICK)
         self.keys.run(None, js=toggle(RUNNER), **QUICK)
 
-    def _wire_controls(self, toolbar: Any, tab: Any) -> None:
+    def _wire_controls(self, toolbar: Any) -> None:
         p, c = self.panel, self.controls
         shown = {"inputs": self.inputs, "outputs": [*self.outputs, *c.outputs]}
-        tab.select(self._refresh, **shown, **MODEL)
         toolbar.language(self._speak, **shown, **MODEL)
-        prompted = [p.prompt.submit, p.prompt.blur, p.system.blur, p.turns.blur]
-        prompted += [p.chat.input, p.bos.input, p.special.input, p.model_line.change]
-        prompted += [c.kind.input]
-        for trigger in prompted:
-            trigger(self._refresh, **shown, **MODEL)
-        settled = [c.gamma.release, c.layer.release, c.adaptive.input]
+        settled = [c.kind.input, c.gamma.release, c.layer.release, c.adaptive.input]
+        latest: dict[str, Any] = {"trigger_mode": "always_last", **MODEL}
+        gr.on(settled, self._refresh, **shown, **latest)
+        toolbar.speculate(self._refresh, **shown, **latest)
         c.other.part.input(self._bring, **shown, **MODEL)
-        for trigger in settled:
-            trigger(self._refresh, **shown, trigger_mode="always_last", **MODEL)
         labbed = [self.size, *(self.parts[name] for name in lab.PARTS), self.rule]
         self.lab_rules.pick(self._lab, self.inputs, labbed, **MODEL)
         self.size.input(self._lab, self.inputs, labbed, **MODEL)

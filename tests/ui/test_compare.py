@@ -51,8 +51,8 @@ async def build(folder):
             with gr.Tab():
                 sample = SampleTab(library, panel, labels, toolbar)
                 prove = Prove(library, labels, sample, sheet)
-            with gr.Tab() as here:
-                return CompareTab(library, panel, labels, toolbar, sample, here, prove.sheet), prove
+            with gr.Tab():
+                return CompareTab(library, panel, labels, toolbar, sample, prove.sheet), prove
 
 
 @pytest.fixture(scope="module")

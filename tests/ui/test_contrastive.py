@@ -295,8 +295,8 @@ async def build():
         with gr.Tabs():
             with gr.Tab():
                 sample = SampleTab(library, panel, labels, toolbar)
-            with gr.Tab() as here:
-                return ContrastTab(library, panel, labels, toolbar, sample, here, True)
+            with gr.Tab():
+                return ContrastTab(library, panel, labels, toolbar, sample, True)
 
 
 @pytest.fixture(scope="module")
