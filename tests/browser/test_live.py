@@ -56,9 +56,9 @@ class Server:
             },
         ]
 
-    def settle(self, *values):
-        params = START.replace(**dict(zip(FIELDS, values, strict=True)))
-        params = params.replace(top_k=int(params.top_k))
+    def settle(self, event: gr.EventData):
+        said = event._data["params"]
+        params = START.replace(**{field: said[field] for field in FIELDS})
         self.asked.append(params)
         found = self.answer(params)  # numbered when it was asked for, like a slow answer
         self.open.wait(20)
@@ -88,7 +88,7 @@ def build():
         out = [bars, dice, live]
         quick = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
         demo.load(lambda: SERVER.answer(START), None, out, **quick)
-        live.settle(SERVER.settle, sliders, out, trigger_mode="always_last", **quick)
+        live.settle(SERVER.settle, None, out, trigger_mode="multiple", **quick)
         preset.click(SERVER.preset, None, [*out, *sliders], **quick)
     return demo, launch_options()
 
@@ -155,6 +155,24 @@ def test_a_moved_slider_is_previewed_before_python_answers_and_then_exact(page):
     SERVER.open.set()
     settled(page)
     near(page.evaluate(PAINTED), finals(want), 1e-12)
+
+
+def test_a_movement_alone_is_asked_for_before_a_slider_could_rest(page):
+    asked = page.evaluate(
+        """async () => {
+            let asked = 0;
+            const fetch = window.fetch;
+            window.fetch = (...all) => { asked += 1; return fetch(...all); };
+            const slider = document.querySelector("#dp-temperature input[type=range]");
+            slider.value = 1.6;
+            slider.dispatchEvent(new Event("input", {bubbles: true}));
+            await new Promise((done) => setTimeout(done, 40));
+            window.fetch = fetch;
+            return asked;
+        }"""
+    )
+    settled(page)
+    assert asked == 1 and SERVER.asked == [START.replace(temperature=1.6)]
 
 
 def test_many_movements_are_few_questions_and_end_on_the_last_value(page):
