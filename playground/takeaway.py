@@ -29,7 +29,7 @@ from playground.language_model import LanguageModel
 from playground.records import Step, Trace
 from playground.records.checks import brief, integer, number
 from playground.session import MAX_TEXT, Prompt, Session, to_state
-from playground.tape import Tape, record
+from playground.tape import Tape, TapeLM, record
 from playground.tape_file import MAGIC
 
 FORMAT = "decoding-playground trace"
@@ -132,6 +132,14 @@ def positions(session: Session) -> list[tuple[int, ...]]:
     ids = (*session.trace.ids, *(step.token_id for step in session.redo))
     first = max(len(session.trace.prompt_ids), 1)
     return [ids[:n] for n in range(first, len(ids) + 1)]
+
+
+def holds(lm: TapeLM, data: bytes) -> bool:
+    """Say whether a tape has every position of a trace file."""
+    try:
+        return lm.tape.logits.keys() >= set(positions(read_trace(data, lm)))
+    except ValueError:  # of another vocabulary, or no trace at all: the model says which
+        return False
 
 
 def tape_of(session: Session, lm: LanguageModel, model: str, params: Any, about: str = "") -> Tape:

@@ -21,9 +21,22 @@
   dp.reading = ({ element, props, watch, send }) => {
     const root = element.querySelector(".dp-read");
     const part = (name) => root.querySelector(name);
-    const [title, subtitle, legend, box, list, empty, tip] = [".dp-chart-title", ".dp-chart-subtitle",
-      ".dp-read-legend", ".dp-read-box", ".dp-read-tokens", ".dp-read-empty", ".dp-tip"].map(part);
+    const [title, subtitle, legend, box, list, empty, changed, tip] = [".dp-chart-title",
+      ".dp-chart-subtitle", ".dp-read-legend", ".dp-read-box", ".dp-read-tokens", ".dp-read-empty",
+      ".dp-read-changed", ".dp-tip"].map(part);
     const state = { seq: null, run: "", edges: [], columns: {} };
+    // Whose text is shown: once another is typed, the old one says so.
+    let read = null;
+    const typed = () => document.querySelector("#dp-read-typed textarea")?.value;
+    const compare = () => {
+      const old = read !== null && list.firstChild && typed() !== read;
+      root.classList.toggle("dp-read-old", Boolean(old));
+      changed.textContent = old ? dp.word("read_changed") : "";
+    };
+    dp.readChanged = () => typed() !== read;
+    document.addEventListener("input", (event) => {
+      if (event.target.closest?.("#dp-read-typed")) compare();
+    });
     tip.id = `dp-tip-read-${element.id || "text"}`;
 
     const bucket = (rank) => {
@@ -75,6 +88,7 @@
       if (value.subtitle != null) subtitle.textContent = value.subtitle;
       const recolour = JSON.stringify(value.edges || []) !== JSON.stringify(state.edges);
       state.edges = value.edges || [];
+      if (state.run !== (value.run || "")) read = typed();
       state.run = value.run || "";
       for (const name of COLUMNS) {
         state.columns[name] = (from ? state.columns[name] : []).concat(value[name] || []);
@@ -93,6 +107,7 @@
       empty.textContent = list.children.length ? "" : value.empty || "";
       legend.hidden = !list.children.length;
       showLegend();
+      compare();
       hide();
     };
 

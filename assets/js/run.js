@@ -4,7 +4,8 @@
 // In:  props.value {"end": bool, "length": tokens per run, "wait": ms between tokens, "seq": n}, the
 //      answer to a tick. Out: the event "tick". dp.run.start(), dp.run.stop(), dp.run.on; while it
 //      runs, body has the class dp-running. A runner with an elem_id is dp.runs[elem_id] instead, and
-//      its class is dp-running-<elem_id>. A tick that gets no answer for a minute ends the run.
+//      its class is dp-running-<elem_id>. A tick that gets no answer for a minute ends the run. The
+//      event "rest" comes after a run was stopped by hand, when the answer under way is here.
 (() => {
   if (!window.dp || dp.runner) return;
   dp.runs = {};
@@ -15,6 +16,8 @@
     let timer = 0;
     let count = 0;
     let asked = 0;
+    let open = false;   // a tick has no answer yet
+    let stopped = false;
     const set = (on) => {
       run.on = on;
       document.body.classList.toggle(mark, on);
@@ -24,20 +27,30 @@
       if (!run.on) return;
       if (!element.isConnected) { set(false); return; }
       asked = performance.now();
-      timer = setTimeout(run.stop, PATIENCE);
-      send({ count });
+      open = true;
+      timer = setTimeout(() => { open = false; run.stop(); }, PATIENCE);
+      send.tick({ count });
     };
+    const rest = () => { stopped = false; send.rest({}); };
     const run = {
       on: false,
-      start: () => { if (run.on) return; count = 0; set(true); tick(); },
-      stop: () => set(false),
+      start: () => { if (run.on) return; count = 0; stopped = false; set(true); tick(); },
+      stop: () => {
+        if (!run.on) return;
+        set(false);
+        if (open) stopped = true;
+        else rest();
+      },
     };
     dp.runs[name] = run;
     if (!name) dp.run = run;
     const state = { seq: null };
     watch("value", () => {
       const value = dp.parse(props.value);
-      if (!value || !dp.newer(state, value.seq) || !run.on) return;
+      if (!value || !dp.newer(state, value.seq)) return;
+      open = false;
+      if (stopped) rest();
+      if (!run.on) return;
       clearTimeout(timer);
       count += 1;
       if (value.end || count >= value.length) { set(false); return; }

@@ -158,8 +158,8 @@ class CompareTab:
         self.runner.each(self._tick, self.inputs, self.outputs)
         self.run.click(None, js=start(RUNNER), **QUICK)
         counted = [self.sentence, self.table, self.probabilities, self.taxes]
-        stopping = {"inputs": {self.sample.visit, self.state}, "outputs": counted, **MODEL}
-        self.stop.click(self._stopped, js=stop(RUNNER), **stopping)
+        self.stop.click(None, js=stop(RUNNER), **QUICK)
+        self.runner.rest(self._stopped, {self.sample.visit, self.state}, counted, **MODEL)
         self.reset.click(self._reset, **shown, **MODEL)
         self.decks.edit(self._edit, **shown, **MODEL)
         self.decks.prove(self._prove, {self.sample.visit, self.state}, [self.sheet], **MODEL)
@@ -191,7 +191,6 @@ class CompareTab:
         def stopped(data: Data) -> dict[Any, Any]:
             if data[self.state].setup is None:
                 return {}
-            # The state is left alone: a step under way may have changed it meanwhile.
             found = self.draw(data, data[self.state])
             return {part: found[part] for part in self.parts.values() if part is not self.decks}
 

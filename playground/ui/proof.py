@@ -6,7 +6,7 @@ one opens the sheet. ``sheet_value`` makes it from a run; ``Prove`` are the tabs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -53,8 +53,12 @@ def sheet_value(
     t: Translate,
     helper: Any = None,
     contrastive: ContrastiveParams | None = None,
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the sheet's value for a run. Raises ValueError where nothing can be proved."""
+    """Return the sheet's value for a run. Raises ValueError where nothing can be proved.
+
+    ``notes`` are said before those of the call.
+    """
     script = transformers_script(run, lm, helper, contrastive)
     call = generate_call(run, helper, contrastive)
     return {
@@ -63,7 +67,7 @@ def sheet_value(
         "script": script,
         "file": FILE,
         "call": call.code,
-        "notes": [t(key, **fields) for key, fields in call.notes],
+        "notes": [*notes, *(t(key, **fields) for key, fields in call.notes)],
         "words": {
             "copy": t("proof.copy"),
             "download": t("proof.download"),
@@ -79,11 +83,12 @@ def sheet_value(
 
 @dataclass(frozen=True)
 class Proved:
-    """What the sheet is of: a run's record with its models."""
+    """What the sheet is of: a run's record with its models, and what the reader should know."""
 
     run: Any
     helper: Any = None
     contrastive: ContrastiveParams | None = None
+    notes: Sequence[str] = ()
 
 
 class Prove:
@@ -100,7 +105,8 @@ class Prove:
 
     def beam(self, tab: Any) -> None:
         """Add the Beam tab's button."""
-        self._button("beam", "beam.tab", tab.search, _searched)
+        penalty = tab.view.controls.parts["length_penalty"]
+        self._button("beam", "beam.tab", tab.search, _searched, penalty)
 
     def contrast(self, tab: Any) -> None:
         """Add the Contrast tab's button."""
@@ -110,10 +116,12 @@ class Prove:
         """Add the Speculate tab's button."""
         self._button("speculate", "speculate.tab", tab.run_state, partial(_speculated, tab))
 
-    def _button(self, tab: str, word: str, state: Any, proved: Callable[..., Proved]) -> Any:
+    def _button(
+        self, tab: str, word: str, state: Any, proved: Callable[..., Proved], *also: Any
+    ) -> Any:
         part = gr.Button(elem_id=f"dp-prove-{tab}", size="sm", elem_classes="dp-prove")
         self.labels.add(part, "proof.prove", prop="value")
-        inputs = {self.sample.visit} if state is None else {self.sample.visit, state}
+        inputs = {self.sample.visit} if state is None else {self.sample.visit, state, *also}
 
         @polite
         def prove(data: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -122,9 +130,9 @@ class Prove:
             if isinstance(lm, TapeLM):
                 raise ValueError(t("proof.tape"))
             held = visit.session.trace if state is None else data[state]
-            one = proved(lm, held, t)
-            value = sheet_value(one.run, lm, t(word), t, one.helper, one.contrastive)
-            return {self.sheet: value}
+            one = proved(lm, held, t, *(data[part] for part in also))
+            models = one.helper, one.contrastive
+            return {self.sheet: sheet_value(one.run, lm, t(word), t, *models, one.notes)}
 
         part.click(prove, inputs, [self.sheet], **MODEL)
         return prove
@@ -141,11 +149,15 @@ def _begun(run: Any, steps: Any, t: Translate) -> Any:
     return run
 
 
-def _searched(lm: LanguageModel, search: Any, t: Translate) -> Proved:
+def _searched(lm: LanguageModel, search: Any, t: Translate, penalty: float) -> Proved:
     _begun(search, search.at, t)
     if not search.ended:
         raise ValueError(t("proof.search_open"))
-    return Proved(beam_moves.result(lm, search))
+    result = beam_moves.result(lm, search)
+    searched = result.params.length_penalty
+    same = penalty == searched
+    notes = () if same else (t("proof.note_ranked", ranked=penalty, searched=searched),)
+    return Proved(result, notes=notes)
 
 
 def _contrasted(tab: Any, lm: LanguageModel, contest: Any, t: Translate) -> Proved:

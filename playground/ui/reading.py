@@ -34,6 +34,8 @@ from playground.words import Translate, translator
 
 RUNNER = "dp-read-runner"
 _START = f'() => {{ dp.runs["{RUNNER}"].start(); }}'
+# Once what Python brought is in the page.
+_START_ANEW = f"() => {{ requestAnimationFrame(() => dp.readChanged() && ({_START})()); }}"
 _STOP = f'() => {{ dp.runs["{RUNNER}"].stop(); }}'
 _CAPTION = '<h3 class="dp-chart-title">${value}</h3>'
 # Lewis Carroll, 1865: known to every model, with words that no model expects.
@@ -139,8 +141,9 @@ class ReadTab:
         toolbar.read(self._enter, **io, trigger_mode="always_last", **MODEL)
         toolbar.language(self._speak, **io, **MODEL)
         gr.on([self.edges.submit, self.edges.blur], self._refresh, **io, **MODEL)
-        self.file.upload(self._open, {*self.inputs, self.file}, [self.typed], **MODEL)
-        self.take.click(self._take, self.inputs, [self.typed], **MODEL)
+        for trigger, found in ((self.file.upload, self._open), (self.take.click, self._take)):
+            brought = trigger(found, {*self.inputs, self.file}, [self.typed], **MODEL)
+            brought.then(None, js=_START_ANEW, **QUICK)
         jump = [*self.sample.outputs, *self.panel.prompt_parts, self.tabs]
         self.text.pick(self._jump("index"), self.inputs, jump, **MODEL)
         self.words.pick(self._jump("id"), self.inputs, jump, **MODEL)

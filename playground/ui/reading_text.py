@@ -37,4 +37,5 @@ class ReadText(gr.HTML):
 _READ = """<div class="dp-read"><h3 class="dp-chart-title"></h3>
 <p class="dp-chart-subtitle"></p><div class="dp-read-legend"></div>
 <div class="dp-read-box"><div class="dp-read-tokens" role="group"></div>
-<p class="dp-read-empty"></p></div><div class="dp-tip" role="tooltip"></div></div>"""
+<p class="dp-read-empty"></p></div><p class="dp-read-changed" role="status"></p>
+<div class="dp-tip" role="tooltip"></div></div>"""

@@ -1,7 +1,8 @@
 """Runner: runs step by step from the page, so that Stop stops and nobody is flooded.
 
 Takes no room. Value: {"end": bool, "length": tokens per run, "wait": ms between tokens}, the answer
-to a tick; event ``tick`` asks for the next step. ``START`` and ``STOP`` are scripts for the buttons
+to a tick; event ``tick`` asks for the next step, ``rest`` comes after a run was stopped by hand,
+when the step under way is here. ``START`` and ``STOP`` are scripts for the buttons
 of the runner without an elem_id; others are dp.runs[elem_id].
 """
 
@@ -57,7 +58,7 @@ class Runner(gr.HTML):
         super().__init__(
             None,
             html_template='<span class="dp-runner"></span>',
-            js_on_load=_script("runner", "tick", own=_own(options)),
+            js_on_load=_script("runner", "tick", "rest", named=True, own=_own(options)),
             head=_head("page", "run"),
             apply_default_css=False,
             **_props(options | {"elem_classes": ["dp-nothing"]}),

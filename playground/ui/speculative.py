@@ -200,7 +200,7 @@ class SpeculateTab(SpeculateView):
         labbed = [self.size, *(self.parts[name] for name in lab.PARTS), self.rule]
         self.lab_rules.pick(self._lab, self.inputs, labbed, **MODEL)
         self.size.input(self._lab, self.inputs, labbed, **MODEL)
-        self.stop.click(self._lab, self.inputs, labbed, **MODEL)  # a run leaves the lab out
+        self.runner.rest(self._lab, self.inputs, labbed, **MODEL)  # a run leaves the lab out
         c.preset.input(
             self._preset,
             self.inputs,

@@ -1,5 +1,7 @@
 """The Compare tab in a browser, on a tiny model: decks, a run and Stop, the proof sheet, looks."""
 
+import re
+
 import pytest
 
 from playground.models import load_model
@@ -83,6 +85,10 @@ def test_decks_run_stop_and_proof(opened):
     notes = page.locator(".dp-deck-note").all_text_contents()
     page.wait_for_timeout(700)
     assert page.locator(".dp-deck-note").all_text_contents() == notes
+    # The table counts the last step too, which was under way when Stop was pressed.
+    told = [int(re.match(r"\d+", note)[0]) for note in notes]
+    table = page.locator("#dp-compare-table tbody tr td:nth-child(2)").all_text_contents()
+    assert [int(n) for n in table] == told
     assert page.locator("#dp-compare-table tbody tr").count() == 5
     page.wait_for_selector("#dp-compare-lanes .scatterlayer path.js-line", state="attached")
 

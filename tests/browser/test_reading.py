@@ -82,6 +82,12 @@ def test_a_text_is_read_recoloured_and_entered(opened, tmp_path):
     assert page.input_value("#dp-read-typed textarea") == before
     upload(page, "#dp-read-file", tmp_path / "c.txt", "a dog".encode("utf-16"))
     page.wait_for_function("document.querySelector('#dp-read-typed textarea').value === 'a dog'")
+    wait_tokens(page, 5)  # what was brought is read at once; what is typed waits for Read
+    page.wait_for_selector("#dp-read-go", state="visible")
+    page.locator("#dp-read-typed textarea").press_sequentially("s")
+    page.wait_for_selector(".dp-read-changed >> text=press Read")
+    page.keyboard.press("Backspace")
+    page.wait_for_selector(".dp-read-changed", state="hidden")
 
     # A long text stops at once, and goes on.
     text = "the cat sat. " * 120  # seven chunks
@@ -169,6 +175,13 @@ def test_a_run_is_taken_away_and_brought_back(opened, tmp_path):
     upload(page, "#dp-open", tmp_path / "trace.json", data)
     wait_steps(page, 2)
     assert page.locator("#dp-strip .dp-token").count() == len(trace.ids)
+    assert "recording" in page.inner_text("#dp-model-line")  # the tape has all its positions
+    other = {**trace.to_dict(), "prompt_ids": [7, 8, 9, 10], "steps": []}
+    upload(page, "#dp-open", tmp_path / "other.json", json.dumps(other).encode())
+    page.wait_for_selector("#dp-model-line:not(:has-text('recording'))")
+    assert page.locator("#dp-strip .dp-token").count() == 4
+    page.click("#dp-step")
+    wait_steps(page, 1)
 
 
 @pytest.mark.parametrize(
