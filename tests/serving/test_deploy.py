@@ -93,5 +93,10 @@ def test_the_container_runs_the_same_things():
     ]
     assert "HEALTHCHECK" in steps and "/health" in text and "PLAYGROUND_PUBLIC=1" in text
     assert lines[-1] == 'CMD ["python", "app.py"]'
+    # Small unless asked otherwise, and no index has to be named for either.
+    assert "ARG TORCH_BACKEND=cpu" in lines and '--torch-backend="$TORCH_BACKEND"' in text
+    assert re.search(r"pip install uv==\d+\.\d+\.\d+ ", text) and "://" not in text.replace(
+        "http://127.0.0.1:7860/health", ""
+    )
     ignored = (ROOT / ".dockerignore").read_text("utf-8").split()
     assert {".git", ".venv"} <= set(ignored)
