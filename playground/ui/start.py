@@ -16,6 +16,7 @@ from dataclasses import fields
 from typing import Any
 
 import gradio as gr
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -26,6 +27,7 @@ from playground.serving.gpu import on_shared_gpu, shared_gpu
 from playground.serving.host import Host
 from playground.serving.limits import Limits, variable
 from playground.serving.turns import PLAIN, QUICK, within
+from playground.serving.unknown import HANDLERS, KnownEvents
 from playground.tape_file import MAX_FILE
 from playground.ui.components import launch_options
 from playground.ui.demo import build_demo
@@ -68,7 +70,11 @@ def serve_options(host: str, port: int, routes: list[Route] | None = None) -> di
         "pwa": False,
         "state_session_capacity": 1000,
         "favicon_path": str(ASSETS / "favicon.svg"),
-        "app_kwargs": {"routes": routes or []},
+        "app_kwargs": {
+            "routes": routes or [],
+            "exception_handlers": dict(HANDLERS),
+            "middleware": [Middleware(KnownEvents)],
+        },
         **launch_options(),
     }
 

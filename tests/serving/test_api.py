@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.testclient import TestClient
 
 import playground as pg
 from playground.lm import TransformersLM
@@ -40,8 +43,8 @@ def served():
     host = Host(load, LIMITS)
     library = Library(host.load)
     demo = start.build(library, host)
-    options = start.serve_options("127.0.0.1", start.free_port("127.0.0.1", 7900))
-    options["app_kwargs"] = {"routes": [start.health_route(library, host)]}
+    port = start.free_port("127.0.0.1", 7900)
+    options = start.serve_options("127.0.0.1", port, [start.health_route(library, host)])
     _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True, **options)
     before = json.load(urllib.request.urlopen(url + "health"))
     library.get("default")
@@ -149,6 +152,96 @@ def test_refusals_are_one_line_of_words(call, name, options, words):
         call(name, **{"text": "hello", **options})
     text = str(refused.value)
     assert words in text and "\n" not in text and "Traceback" not in text
+
+
+class Grave(logging.Handler):
+    """Keeps what the web server logs as an error: a request that fell through."""
+
+    def __init__(self):
+        super().__init__(logging.ERROR)
+        self.found = []
+
+    def emit(self, record):
+        self.found.append(record.getMessage())
+
+
+@pytest.fixture
+def grave():
+    handler, logger = Grave(), logging.getLogger("uvicorn.error")
+    logger.addHandler(handler)
+    yield handler.found
+    logger.removeHandler(handler)
+
+
+def post(served, path, body):
+    request = urllib.request.Request(
+        served.url + "gradio_api/" + path,
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+BEYOND = {"data": [], "fn_index": 99999, "session_hash": "someone"}
+PART = {"component_id": 99999, "session_hash": "someone", "fn_name": "x", "data": []}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("call/nonsense", {"data": []}, 404, "there is no endpoint 'nonsense'"),
+        ("call/nonsense/", {"data": []}, 404, "there is no endpoint 'nonsense'"),
+        ("call/v2/nonsense", {}, 404, "there is no endpoint 'nonsense'"),
+        ("run/nonsense", {"data": []}, 404, "there is no endpoint 'nonsense'"),
+        ("api/nonsense", {"data": []}, 404, "there is no endpoint 'nonsense'"),
+        ("call/" + "n" * 5000, {"data": []}, 404, f"there is no endpoint '{'n' * 80}'"),
+        ("run/predict", BEYOND, 404, "there is no endpoint 99999"),
+        ("queue/join", BEYOND, 404, "there is no endpoint 99999"),
+        ("queue/join", {**BEYOND, "fn_index": -1}, 404, "there is no endpoint -1"),
+        ("component_server", PART, 404, "there is no component 99999"),
+        ("call/v2/next_tokens", {}, 400, "No value provided for required argument: text"),
+        ("call/v2/next_tokens", {"text": "a", "x": 1}, 400, "Parameter `x` is not a valid"),
+    ],
+)
+def test_what_is_not_there_is_said_in_a_line_and_logs_nothing(
+    served, grave, path, body, status, words
+):
+    got, said = post(served, path, body)
+    assert got == status and list(said) == ["error"]
+    assert said["error"].startswith(words) and "\n" not in said["error"]
+    assert not grave
+
+
+def test_an_answer_nobody_asked_for_ends_without_a_traceback(served, grave):
+    url = served.url + "gradio_api/call/next_tokens/nothing"
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        assert b"404" in answer.read()
+    assert not grave
+
+
+@pytest.mark.parametrize("error", [KeyError("seed"), TypeError("seed")])
+def test_errors_of_other_places_go_on_as_they_were(error):
+    async def broken(_):
+        raise error
+
+    options = start.serve_options("", 0, [Route("/health", broken)])["app_kwargs"]
+    client = TestClient(Starlette(**options))
+    with pytest.raises(type(error)) as caught:
+        client.get("/health")
+    assert caught.value is error
+
+
+def test_programs_can_call_by_plain_http(served):
+    status, said = post(served, "call/next_tokens", {"data": ["hello", 5, "default"]})
+    assert status == 200
+    url = served.url + f"gradio_api/call/next_tokens/{said['event_id']}"
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        assert b"event: complete" in answer.read()
+    assert post(served, "call/v2/next_tokens", {"text": "hello"})[0] == 200
 
 
 def test_health_says_loading_and_then_ok(served):
