@@ -30,6 +30,13 @@ from playground.models.errors import ModelError, Progress, first_line, in_words,
 WANTED = ("*.json", "*.safetensors", "*.jinja", "merges.txt", "vocab.txt", "*.model")
 UNWANTED = ("*/*", "consolidated*", "*.fp16.*")
 POLL_SECONDS = 0.5
+# What says that nobody answered, beside the errors of the hub client's HTTP library.
+OUT_OF_REACH = (
+    errors.LocalEntryNotFoundError,
+    ConnectionError,
+    TimeoutError,
+    socket.gaierror,
+)
 
 # fits(parameters): raises ModelError when a model of that size can't be loaded
 Fits = Callable[[int], None]
@@ -178,26 +185,24 @@ def _asked(repo_id: str, question: Callable[[], Any]) -> Any:
             said = error.response.headers.get("X-Error-Message", "")
             bad = f"the hub doesn't accept the token in HF_TOKEN (asked for {repo_id})"
             raise ModelError(bad if "credentials" in said else _missing(repo_id)) from error
-        raise ModelError(_out_of_reach(repo_id, error)) from error
-    except (errors.LocalEntryNotFoundError, ConnectionError) as error:
-        raise ModelError(_out_of_reach(repo_id, error)) from error
+        raise ModelError(
+            f"the hub answers {error.response.status_code} when asked for {repo_id}; try again "
+            "later, or choose a model that is here"
+        ) from error
+    except (*OUT_OF_REACH, errors.HTTPError) as error:
+        raise ModelError(
+            f"the hub can't be reached from this server, so {repo_id} can't be fetched; choose a "
+            "model that is here already, or name a folder"
+        ) from error
     except OSError:
         raise
     except Exception as error:
-        # The hub client's HTTP library has its own tree of connection errors.
-        raise ModelError(_out_of_reach(repo_id, error)) from error
+        raise ModelError(f"{repo_id} can't be loaded: {first_line(error)}") from error
 
 
 def _missing(repo_id: str) -> str:
     hint = "HF_TOKEN may not read it" if os.environ.get("HF_TOKEN") else "set HF_TOKEN"
     return f"the hub has no model {repo_id} (or it is private: {hint})"
-
-
-def _out_of_reach(repo_id: str, error: BaseException) -> str:
-    return (
-        f"the hub can't be reached for {repo_id} ({type(error).__name__}: {first_line(error)}); "
-        "check the connection, or choose a model that is here"
-    )
 
 
 def _is_wanted(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +12,23 @@ from types import SimpleNamespace
 import numpy as np
 import psutil
 import pytest
+from huggingface_hub import HfApi, errors
 
 from playground.models import ModelError, load_model, model_state
+from playground.words import entries, in_words, speaking
 from tests.models.fake_hub import fake_hub
 from tests.tiny import save_tiny, tiny_llama
 
 NOWHERE = "http://127.0.0.1:9"
+
+
+def told(error: ValueError, language: str) -> str:
+    """Return what a reader of that language is shown."""
+    token = speaking.set(language)
+    try:
+        return in_words(error)
+    finally:
+        speaking.reset(token)
 
 
 def one_line(name: str, **options: str) -> str:
@@ -83,9 +95,68 @@ def test_gated_missing_and_unreachable_are_three_messages_and_the_loaded_model_w
     assert "has no model no/such-model" in missing and "set HF_TOKEN" in missing
     assert "HF_TOKEN may not read it" in with_token
     assert "doesn't accept the token" in bad_token
-    assert "can't be reached" in unreachable
+    assert "can't be reached" in unreachable and "tiny/llama" in unreachable
     loaded.clear()
     np.testing.assert_array_equal(loaded.logits([3, 4, 5]), before)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.HTTPError("[Errno -2] Name or service not known"),
+        errors.LocalEntryNotFoundError("raw words"),
+        ConnectionResetError("raw words"),
+        TimeoutError("raw words"),
+        socket.gaierror(-2, "Name or service not known"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_hub_out_of_reach_is_told_in_the_reader_s_language_without_the_raw_error(
+    online: Callable[..., None], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    online(NOWHERE)
+    monkeypatch.setattr(HfApi, "model_info", refuse)
+    with pytest.raises(ModelError) as caught:
+        load_model("someone/else", "cpu")
+    english, chinese = (told(caught.value, language) for language in ("en", "zh"))
+    assert english == (
+        "the hub can't be reached from this server, so someone/else can't be fetched; choose a "
+        "model that is here already, or name a folder"
+    )
+    assert chinese == entries()["refusals.hub_unreachable"]["zh"].format(name="someone/else")
+    assert caught.value.__cause__ is error
+
+
+def test_every_refusal_of_the_hub_is_told_in_chinese(
+    online: Callable[..., None], llama_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = {}
+
+    def ask(key: str, name: str) -> None:
+        with pytest.raises(ModelError) as caught:
+            load_model(name, "cpu")
+        refusals[key] = caught.value
+
+    with fake_hub({"closed/llama": llama_folder}, gated=("closed/llama",)) as hub:
+        online(hub.endpoint)
+        ask("hub_gated", "closed/llama")
+        ask("hub_missing", "no/such-model")
+        answer = SimpleNamespace(status_code=503, headers={}, request=None)
+
+        def fail(*_: object, **__: object) -> None:
+            raise errors.HfHubHTTPError("raw words", response=answer)
+
+        monkeypatch.setattr(HfApi, "model_info", fail)
+        ask("hub_answers", "no/such-model")
+    online(NOWHERE, offline=True)
+    ask("hub_offline", "no/such-model")
+    for key, refusal in refusals.items():
+        start = entries()[f"refusals.{key}"]["zh"].partition("{name}")[0]
+        assert told(refusal, "zh").startswith(start) and told(refusal, "zh") != str(refusal)
+    assert "503" in told(refusals["hub_answers"], "zh")
 
 
 def test_the_token_is_sent(
