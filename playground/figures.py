@@ -40,7 +40,7 @@ class Figures:
     distinct_1: float | None
     distinct_2: float | None
     tax: float | None
-    seconds: float
+    seconds: float | None
     forwards: int | None
 
 

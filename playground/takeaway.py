@@ -29,7 +29,7 @@ from playground.language_model import LanguageModel
 from playground.records import Step, Trace
 from playground.records.checks import brief, integer, number
 from playground.session import MAX_TEXT, Prompt, Session, to_state
-from playground.tape import Tape, TapeLM, record
+from playground.tape import MAX_LOGITS, Recorder, Tape, TapeLM
 from playground.tape_file import MAGIC
 
 FORMAT = "decoding-playground trace"
@@ -144,11 +144,26 @@ def holds(lm: TapeLM, data: bytes) -> bool:
 
 def tape_of(session: Session, lm: LanguageModel, model: str, params: Any, about: str = "") -> Tape:
     """Return a tape on which a session replays; ``params`` are what the sliders say now."""
-    state = {**to_state(session, model), "now": params.to_dict()}
+    return recorder_of(session, lm).finished(tape_state(session, model, params), about)
+
+
+def recorder_of(session: Session, lm: LanguageModel, most: int = MAX_LOGITS) -> Recorder:
+    """Return a tape of a session that more can be recorded on: ``most`` bytes of logits."""
     key = _Key()
     session.prompt.encode(key)  # type: ignore[arg-type]
-    texts = {key.text: session.trace.prompt_ids}
-    return record(lm, positions(session), texts=texts, state=state, about=about)
+    recorder = Recorder(lm, texts={key.text: session.trace.prompt_ids}, most=most)
+    wanted = positions(session)
+    if len(wanted) > recorder.room:
+        most = recorder.room
+        raise ValueError(f"a tape holds at most {most} positions of this model, got {len(wanted)}")
+    for ids in wanted:
+        recorder.logits(ids)
+    return recorder
+
+
+def tape_state(session: Session, model: str, params: Any) -> dict[str, Any]:
+    """Return a session as a tape's state."""
+    return {**to_state(session, model), "now": params.to_dict()}
 
 
 class _Key:

@@ -8,6 +8,11 @@ Logits are kept as float16 of their distance to the row's maximum, beside that m
 so the probable tokens are the most exact ones (a token of probability 0.01 is off by 0.2 % at
 most), and penalties, which know no shift, still see the raw logits.
 
+Beside the model a tape may hold *voices*: second models (amateurs, drafts) with logits of their
+own, by the kind that the page knows them by. A ``Recorder`` is a tape being made: it answers as the
+tape will, already rounded, and asks its model for what is not on it yet. So a search or a race that
+ran over a recorder runs over the tape alike, step for step.
+
 The file is ``playground.tape_file``'s business: ``to_bytes`` and ``from_bytes``.
 """
 
@@ -15,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -52,6 +57,7 @@ class Tape:
 
     ``model`` is the recorded model's fingerprint, ``texts`` maps known texts to their ids,
     ``state`` is the session's (``playground.session.to_state``), ``about`` a line for the reader.
+    ``voices`` maps kinds ("early-exit:12") to tapes of second models, which have no texts.
     """
 
     name: str
@@ -67,11 +73,18 @@ class Tape:
     state: Mapping[str, Any] = field(default_factory=dict)
     about: str = ""
     digest: str = ""  # SHA-256 of the file it came from, "" for one just recorded
+    voices: Mapping[str, Tape] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the logits, unpacked."""
-        return len(self.logits) * (2 * self.vocab_size + 4)
+        own = len(self.logits) * (2 * self.vocab_size + 4)
+        return own + sum(voice.nbytes for voice in self.voices.values())
+
+    @property
+    def positions(self) -> int:
+        """Positions recorded, of all models together."""
+        return len(self.logits) + sum(len(voice.logits) for voice in self.voices.values())
 
 
 class TapeLM:
@@ -92,6 +105,27 @@ class TapeLM:
         self.dtype = "float16"
         self.fingerprint = tape.model
         self.has_chat_template = False
+        depth = tape.state.get("depth", 0)
+        self.depth = depth if type(depth) is int and 0 <= depth < 1 << 16 else 0  # layers
+        self._voices: dict[str, TapeLM] = {}
+
+    @property
+    def token_strings(self) -> tuple[str | None, ...]:
+        """The raw token strings by id."""
+        return self.tape.vocabulary.strings
+
+    @property
+    def voices(self) -> tuple[str, ...]:
+        """The kinds of the second models that are on the tape."""
+        return tuple(self.tape.voices)
+
+    def voice(self, kind: str) -> TapeLM:
+        """Return a second model; NotOnTape where that kind wasn't recorded."""
+        if kind not in self._voices:
+            if kind not in self.tape.voices:
+                raise NotOnTape(spoken()("take.no_voice"))
+            self._voices[kind] = TapeLM(self.tape.voices[kind])
+        return self._voices[kind]
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -115,7 +149,7 @@ class TapeLM:
     def _row(self, ids: Ids) -> np.ndarray:
         found = self.tape.logits.get(ids)
         if found is None:
-            count, held = len(ids), len(self.tape.logits)
+            count, held = len(ids), self.tape.positions
             raise NotOnTape(spoken()("take.not_recorded", count=count, held=held))
         top, below = found
         return below.astype(np.float32) + np.float32(top)
@@ -179,16 +213,112 @@ def record(
     wanted = list(dict.fromkeys(tuple(int(i) for i in p) for p in prefixes))
     if not wanted:
         raise ValueError("a tape must have at least one position, got none")
-    if len(wanted) > MAX_PREFIXES or len(wanted) * 2 * lm.vocab_size > MAX_LOGITS:
-        most = min(MAX_PREFIXES, MAX_LOGITS // (2 * lm.vocab_size))
+    recorder = Recorder(lm, texts=texts)
+    most = recorder.room
+    if len(wanted) > most:
         raise ValueError(f"a tape holds at most {most} positions of this model, got {len(wanted)}")
-    words = _vocabulary_of(lm)
-    logits = {}
     for ids in wanted:
-        row = np.asarray(lm.logits(ids)[-1], np.float32)
-        top = float(row.max())
-        with np.errstate(over="ignore"):  # beyond float16 is -inf: a probability below 1e-28000
-            logits[ids] = top, (row - np.float32(top)).astype(np.float16)
+        recorder.logits(ids)
+    return recorder.finished(state or {}, about)
+
+
+class Recorder(TapeLM):
+    """A tape being made of a model: what is asked for and not on it yet is recorded.
+
+    ``tape`` is what there is so far, ``most`` how many bytes of logits it may take. ``mark`` and
+    ``rewind`` take back what came in between. Raises ValueError when the model's vocabulary can't
+    be written down (it has none, or its tokens are known to its tokenizer alone), and TapeFull when
+    there is more than a tape holds.
+    """
+
+    def __init__(
+        self,
+        lm: LanguageModel,
+        *,
+        texts: Mapping[str, Sequence[int]] | None = None,
+        most: int = MAX_LOGITS,
+    ) -> None:
+        super().__init__(_empty(lm, _vocabulary_of(lm), texts or {}))
+        self.lm, self._whole, self._most = lm, self.tape, most
+
+    @property
+    def room(self) -> int:
+        """How many more positions the tape takes."""
+        held, used = self._whole.positions, self._whole.nbytes
+        return min(MAX_PREFIXES - held, (self._most - used) // (2 * self.vocab_size + 4))
+
+    def logits(self, ids: Sequence[int], last: int = 1) -> np.ndarray:
+        """Return float32 [last, V] as the tape will."""
+        ids = check_ids(self, ids, last)
+        wanted = [ids[: len(ids) - back] for back in range(last - 1, -1, -1)]
+        if any(one not in self.tape.logits for one in wanted):
+            self._keep(wanted, self.lm.logits(ids, last))
+        return super().logits(ids, last)
+
+    def logits_many(self, prefixes: Sequence[Sequence[int]], last: int = 1) -> np.ndarray:
+        """Return float32 [B, last, V] as the tape will."""
+        rows = dict.fromkeys(tuple(check_ids(self, ids, last)) for ids in prefixes)
+        missing = [ids for ids in rows if ids not in self.tape.logits]
+        if last == 1 and missing:
+            self._keep(missing, self.lm.logits_many(missing)[:, -1])
+        return super().logits_many(prefixes, last)
+
+    def _keep(self, prefixes: Sequence[Ids], rows: np.ndarray) -> None:
+        for ids, row in zip(prefixes, np.asarray(rows, np.float32), strict=True):
+            if ids in self.tape.logits:
+                continue
+            if self.room < 1:
+                raise TapeFull("the tape is full")
+            top = float(row.max())
+            with np.errstate(over="ignore"):  # beyond float16 is -inf: a probability below 1e-28000
+                below = (row - np.float32(top)).astype(np.float16)
+            self.tape.logits[ids] = top, below  # type: ignore[index]
+
+    def encode(self, text: str = "", **options: Any) -> list[int]:
+        """Return the ids of a recorded text, or as the model encodes it, which is recorded."""
+        chat = options.get("chat")
+        key = json.dumps(chat, ensure_ascii=False) if chat else text
+        if key and key not in self.tape.texts:
+            ids = tuple(self.lm.encode(text, **options))
+            self.tape.texts[key] = ids  # type: ignore[index]
+        return super().encode(text, **options)
+
+    def mark(self) -> dict[str, int]:
+        """Return how far the tape is."""
+        return {kind: len(one.logits) for kind, one in self._all()}
+
+    def rewind(self, mark: Mapping[str, int]) -> None:
+        """Take back what was recorded since the mark, texts aside."""
+        for kind, one in self._all():
+            for ids in list(one.logits)[mark.get(kind, 0) :]:
+                del one.logits[ids]  # type: ignore[attr-defined]
+
+    def finished(self, state: Mapping[str, Any], about: str = "") -> Tape:
+        """Return the tape, without second models that were never asked."""
+        voices = {kind: one for kind, one in self.tape.voices.items() if one.logits}
+        return replace(self.tape, state=dict(state), about=about, voices=voices)
+
+    def _all(self) -> list[tuple[str, Tape]]:
+        return [("", self.tape), *self.tape.voices.items()]
+
+    def hear(self, kind: str, lm: LanguageModel) -> TapeLM:
+        """Return the recorder of a second model, which is known by ``kind`` from now on."""
+        if kind not in self._voices:
+            voice = Recorder.__new__(Recorder)
+            TapeLM.__init__(voice, _empty(lm, self.tape.vocabulary, {}))
+            voice.lm, voice._whole, voice._most = lm, self._whole, self._most
+            self._voices[kind] = voice
+            self.tape.voices[kind] = voice.tape  # type: ignore[index]
+        return self._voices[kind]
+
+
+class TapeFull(ValueError):
+    """More was asked for than a tape holds."""
+
+
+def _empty(
+    lm: LanguageModel, vocabulary: TapeVocabulary, texts: Mapping[str, Sequence[int]]
+) -> Tape:
     return Tape(
         name=lm.name,
         model=getattr(lm, "fingerprint", lm.name),
@@ -197,11 +327,9 @@ def record(
         eos_ids=tuple(lm.eos_ids),
         bos_id=lm.bos_id,
         context_length=lm.context_length,
-        vocabulary=words,
-        logits=logits,
-        texts={text: tuple(ids) for text, ids in (texts or {}).items()},
-        state=dict(state or {}),
-        about=about,
+        vocabulary=vocabulary,
+        logits={},
+        texts={text: tuple(ids) for text, ids in texts.items()},
     )
 
 

@@ -1,11 +1,14 @@
 """The file of a tape: bytes to a Tape and back. For what a tape is see ``playground.tape``.
 
-Version 1 (numbers little-endian)
-1. The 8 bytes "DPTAPE1" and a line end.
+Versions 1 and 2 (numbers little-endian)
+1. The 8 bytes "DPTAPE1" or "DPTAPE2" and a line end.
 2. Header: length (uint32) and zlib-compressed JSON: name, model, dtype, vocab_size,
-   eos_ids, bos_id, context_length, vocabulary, texts, state, prefixes, about.
+   eos_ids, bos_id, context_length, vocabulary, texts, state, prefixes, about; in version 2 also
+   voices: a list of objects with kind, name, model, dtype, vocab_size, eos_ids, bos_id,
+   context_length, prefixes.
 3. Logits: length (uint64) and zlib-compressed bytes: for each prefix the maximum (float32 [n]),
    then all high bytes and all low bytes of the float16 [n, V] (apart they compress better).
+   In version 2 then the same for each voice. A tape without voices is written as version 1.
 4. SHA-256 of everything before it, 32 bytes.
 
 Prefixes are [parent, token]: the prefix at index ``parent`` and one more token; a prefix without a
@@ -20,6 +23,7 @@ import json
 import struct
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +32,8 @@ from playground.tape import MAX_LOGITS, MAX_PREFIXES, Ids, Tape, TapeVocabulary
 from playground.vocabulary import KINDS
 
 MAGIC = b"DPTAPE1\n"
+MAGIC_VOICES = b"DPTAPE2\n"
+MAX_VOICES = 8
 MAX_FILE = 32 << 20  # bytes of a file
 MAX_HEADER = 12 << 20  # bytes of a header, unpacked
 MAX_VOCABULARY = 1 << 20
@@ -37,22 +43,12 @@ _HASH = 32
 
 def to_bytes(tape: Tape) -> bytes:
     """Return the file of a tape. Raises ValueError when it is too large to be opened again."""
-    if sum(map(len, tape.logits)) > MAX_TOKENS:
+    tapes = [tape, *tape.voices.values()]
+    if sum(len(ids) for one in tapes for ids in one.logits) > MAX_TOKENS:
         raise ValueError(f"the tape's positions must have at most {MAX_TOKENS} tokens together")
-    prefixes, index = [], {}
-    for ids in tape.logits:
-        parent = index.get(ids[:-1])
-        prefixes.append([-1, *ids] if parent is None else [parent, ids[-1]])
-        index[ids] = len(index)
     v = tape.vocabulary
     header = {
-        "name": tape.name,
-        "model": tape.model,
-        "dtype": tape.dtype,
-        "vocab_size": tape.vocab_size,
-        "eos_ids": tape.eos_ids,
-        "bos_id": tape.bos_id,
-        "context_length": tape.context_length,
+        **_model(tape),
         "vocabulary": {
             "strings": v.strings,
             "special": v.special,
@@ -62,20 +58,48 @@ def to_bytes(tape: Tape) -> bytes:
         },
         "texts": tape.texts,
         "state": tape.state,
-        "prefixes": prefixes,
         "about": tape.about,
     }
+    if tape.voices:
+        header["voices"] = [{"kind": kind, **_model(one)} for kind, one in tape.voices.items()]
     raw = json.dumps(header, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
-    tops = np.array([top for top, _ in tape.logits.values()], "<f4")
-    rows = np.stack([below for _, below in tape.logits.values()]).astype("<f2")
-    pairs = rows.view(np.uint8).reshape(-1, 2)
-    block = tops.tobytes() + pairs[:, 1].tobytes() + pairs[:, 0].tobytes()
-    head, body = zlib.compress(raw, 9), zlib.compress(block, 6)
-    data = b"".join([MAGIC, struct.pack("<I", len(head)), head, struct.pack("<Q", len(body)), body])
+    head = zlib.compress(raw, 9)
+    parts = [MAGIC_VOICES if tape.voices else MAGIC, struct.pack("<I", len(head)), head]
+    for one in tapes:
+        body = zlib.compress(_block(one), 6)
+        parts += [struct.pack("<Q", len(body)), body]
+    data = b"".join(parts)
     if len(data) + _HASH > MAX_FILE or len(raw) > MAX_HEADER:
         size, most = (len(data) + _HASH) / 1e6, MAX_FILE / 1e6
         raise ValueError(f"the tape must have at most {most:.0f} MB, got {size:.0f}")
     return data + hashlib.sha256(data).digest()
+
+
+def _model(tape: Tape) -> dict[str, Any]:
+    """Return what a header says of one model and its positions."""
+    prefixes, index = [], {}
+    for ids in tape.logits:
+        parent = index.get(ids[:-1])
+        prefixes.append([-1, *ids] if parent is None else [parent, ids[-1]])
+        index[ids] = len(index)
+    return {
+        "name": tape.name,
+        "model": tape.model,
+        "dtype": tape.dtype,
+        "vocab_size": tape.vocab_size,
+        "eos_ids": tape.eos_ids,
+        "bos_id": tape.bos_id,
+        "context_length": tape.context_length,
+        "prefixes": prefixes,
+    }
+
+
+def _block(tape: Tape) -> bytes:
+    """Return one model's logits, unpacked."""
+    tops = np.array([top for top, _ in tape.logits.values()], "<f4")
+    rows = np.stack([below for _, below in tape.logits.values()]).astype("<f2")
+    pairs = rows.view(np.uint8).reshape(-1, 2)
+    return tops.tobytes() + pairs[:, 1].tobytes() + pairs[:, 0].tobytes()
 
 
 def from_bytes(data: bytes) -> Tape:
@@ -83,10 +107,10 @@ def from_bytes(data: bytes) -> Tape:
     if len(data) > MAX_FILE:
         most, size = MAX_FILE / 1e6, len(data) / 1e6
         raise ValueError(f"a tape must have at most {most:.0f} MB, got {size:.0f}")
-    if not data.startswith(MAGIC):
+    if not data.startswith((MAGIC, MAGIC_VOICES)):
         if data.startswith(MAGIC[:6]):
             version = data[6:7].decode("ascii", "replace")
-            raise ValueError(f"this tape is of version {version}, and version 1 is read here")
+            raise ValueError(f"this tape is of version {version}; versions 1 and 2 are read here")
         raise ValueError("this file is not a tape")
     if len(data) < len(MAGIC) + 12 + _HASH:
         raise ValueError("the tape is damaged: it is cut off")
@@ -94,11 +118,17 @@ def from_bytes(data: bytes) -> Tape:
         raise ValueError("the tape is damaged: part of it is missing or changed (its hash differs)")
     try:
         head, at = _part(data, len(MAGIC), "<I")
-        body, at = _part(data, at, "<Q")
+        header = json.loads(_unpack(head, MAX_HEADER))
+        told = header["voices"] if data.startswith(MAGIC_VOICES) else []
+        if not isinstance(told, list) or len(told) > MAX_VOICES:
+            raise ValueError(f"the tape is damaged: it can't have more than {MAX_VOICES} voices")
+        bodies = []
+        for _ in range(1 + len(told)):
+            body, at = _part(data, at, "<Q")
+            bodies.append(body)
         if at != len(data) - _HASH:
             raise ValueError("the tape is damaged: its parts don't fill it")
-        header = json.loads(_unpack(head, MAX_HEADER))
-        return _tape(header, body, hashlib.sha256(data).hexdigest())
+        return _tape(header, told, bodies, hashlib.sha256(data).hexdigest())
     except (KeyError, TypeError, IndexError, AttributeError, UnicodeError, RecursionError) as e:
         raise ValueError(f"the tape is damaged: {type(e).__name__} in its header") from e
     except (json.JSONDecodeError, zlib.error, struct.error) as e:
@@ -121,13 +151,46 @@ def _unpack(packed: bytes, most: int) -> bytes:
     return raw
 
 
-def _tape(header: dict[str, Any], body: bytes, digest: str) -> Tape:
-    size = _whole(header["vocab_size"], "vocab_size", 1, MAX_VOCABULARY)
-    count = len(header["prefixes"])
-    if not 1 <= count <= MAX_PREFIXES or count * 2 * size > MAX_LOGITS:
-        raise ValueError(f"the tape is damaged: it can't have {count} positions")
-    prefixes = _prefixes(header["prefixes"], size)
+def _tape(
+    header: dict[str, Any], told: Sequence[dict[str, Any]], bodies: Sequence[bytes], digest: str
+) -> Tape:
+    words = header["vocabulary"]
+    strings = tuple(None if s is None else _text(s, "token", 10_000) for s in words["strings"])
+    if len(strings) > MAX_VOCABULARY or words["kind"] not in KINDS[:2]:
+        raise ValueError("the tape is damaged: its vocabulary is none")
+    vocabulary = TapeVocabulary(
+        strings,
+        _ids(words["special"], len(strings)),
+        words["kind"],
+        _ids(words["literal"], len(strings)),
+        bool(words["strip_start"]),
+    )
     # The size is known before anything is unpacked, and nothing beyond it is.
+    total = 0
+    for one in (header, *told):
+        size, count = _whole(one["vocab_size"], "vocab_size", 1, MAX_VOCABULARY), _count(one)
+        total += count * 2 * size
+        if not 1 <= count <= MAX_PREFIXES or total > MAX_LOGITS:
+            raise ValueError(f"the tape is damaged: it can't have {count} positions")
+        if len(strings) < size:
+            raise ValueError("the tape is damaged: its vocabulary is too small")
+    state = header["state"]
+    if not isinstance(state, dict) or not isinstance(header["texts"], dict):
+        raise ValueError("the tape is damaged: its state is no object")
+    voices = {
+        _text(one["kind"], "kind", 300): _voice(one, vocabulary, body)
+        for one, body in zip(told, bodies[1:], strict=True)
+    }
+    own = _voice(header, vocabulary, bodies[0])
+    texts = {_text(k, "text", 1 << 20): _ids(v, own.vocab_size) for k, v in header["texts"].items()}
+    about = _text(header["about"], "about", 1000)
+    return replace(own, texts=texts, state=state, about=about, digest=digest, voices=voices)
+
+
+def _voice(header: dict[str, Any], vocabulary: TapeVocabulary, body: bytes) -> Tape:
+    """Return one model with its logits; sizes were checked."""
+    size, count = header["vocab_size"], _count(header)
+    prefixes = _prefixes(header["prefixes"], size)
     expected = count * (4 + 2 * size)
     block = _unpack(body, expected)
     if len(block) != expected:
@@ -138,42 +201,26 @@ def _tape(header: dict[str, Any], body: bytes, digest: str) -> Tape:
     if not np.isfinite(tops).all() or np.isnan(rows).any() or (rows.max(1) != 0).any():
         raise ValueError("the tape is damaged: its logits are no numbers")
     rows.flags.writeable = False
-    words = header["vocabulary"]
-    strings = tuple(None if s is None else _text(s, "token", 10_000) for s in words["strings"])
-    if len(strings) > MAX_VOCABULARY or words["kind"] not in KINDS[:2]:
-        raise ValueError("the tape is damaged: its vocabulary is none")
-
-    def ids_of(value: Sequence[int], most: int = size) -> Ids:
-        return tuple(_whole(i, "id", 0, most - 1) for i in value)
-
-    vocabulary = TapeVocabulary(
-        strings,
-        ids_of(words["special"], len(strings)),
-        words["kind"],
-        ids_of(words["literal"], len(strings)),
-        bool(words["strip_start"]),
-    )
-    if len(strings) < size:
-        raise ValueError("the tape is damaged: its vocabulary is too small")
     bos, limit = header["bos_id"], header["context_length"]
-    state = header["state"]
-    if not isinstance(state, dict) or not isinstance(header["texts"], dict):
-        raise ValueError("the tape is damaged: its state is no object")
     return Tape(
         name=_text(header["name"], "name", 200),
         model=_text(header["model"], "model", 500),
         dtype=_text(header["dtype"], "dtype", 50),
         vocab_size=size,
-        eos_ids=ids_of(header["eos_ids"]),
+        eos_ids=_ids(header["eos_ids"], size),
         bos_id=None if bos is None else _whole(bos, "bos_id", 0, size - 1),
         context_length=None if limit is None else _whole(limit, "context_length", 1, 1 << 40),
         vocabulary=vocabulary,
         logits={p: (float(t), r) for p, t, r in zip(prefixes, tops, rows, strict=True)},
-        texts={_text(k, "text", 1 << 20): ids_of(ids) for k, ids in header["texts"].items()},
-        state=state,
-        about=_text(header["about"], "about", 1000),
-        digest=digest,
     )
+
+
+def _count(header: dict[str, Any]) -> int:
+    return len(header["prefixes"])
+
+
+def _ids(value: Sequence[int], most: int) -> Ids:
+    return tuple(_whole(i, "id", 0, most - 1) for i in value)
 
 
 def _prefixes(rows: Sequence[Sequence[int]], size: int) -> list[Ids]:

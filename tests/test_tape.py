@@ -131,8 +131,8 @@ def test_other_files_and_versions(data):
         from_bytes(b"PK\x03\x04" + bytes(100))
     with pytest.raises(ValueError, match="not a tape"):
         from_bytes(b"")
-    with pytest.raises(ValueError, match="of version 2, and version 1 is read here"):
-        from_bytes(data.replace(b"DPTAPE1", b"DPTAPE2", 1))
+    with pytest.raises(ValueError, match="of version 3; versions 1 and 2 are read here"):
+        from_bytes(data.replace(b"DPTAPE1", b"DPTAPE3", 1))
     with pytest.raises(ValueError, match="at most 34 MB, got 42"):
         from_bytes(bytes(42_000_000))
     assert MAX_FILE == 32 << 20

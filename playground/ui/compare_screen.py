@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from playground.charts import compare as charts
@@ -15,6 +16,7 @@ from playground.compare import Run
 from playground.figures import Figures, figures
 from playground.format import amount_text, count_text, figure_text, log_text
 from playground.language_model import LanguageModel
+from playground.tape import TapeLM
 from playground.ui.compare_decks import KIND_WORDS, LEAST, MOST, names, shown
 from playground.ui.compare_moves import Column, Comparison, reach
 from playground.ui.components import message
@@ -46,6 +48,8 @@ def draw_screen(
         if run is not None
     ]
     counted = [(name, figures(run, lm.eos_ids)) for name, run in rows if run is not None]
+    if isinstance(lm, TapeLM):  # its own time says nothing of the model's
+        counted = [(n, replace(one, seconds=None, forwards=None)) for n, one in counted]
     return {
         **found,
         "sentence": {"parts": [sentence(counted, human, t)]},

@@ -31,6 +31,7 @@ from playground.ui.reading import ReadTab
 from playground.ui.sampling import SampleTab
 from playground.ui.speculative import SpeculateTab
 from playground.ui.takeaway import TakeAway, words_of
+from playground.ui.tape_views import BeamTape, CompareTape, ContrastTape, ReadTape, SpeculateTape
 from playground.words import LANGUAGES, in_words, translator
 
 KEPT = (600, 3600)  # seconds: how often uploaded files are looked through, and how long they stay
@@ -58,20 +59,33 @@ def build_demo(library: Library | None = None, allow_any: bool = True) -> gr.Blo
                 prove = Prove(library, labels, tab, sheet)
             shared = (library, panel, labels, toolbar, tab)
             with labels.add(gr.Tab(id="beam"), "beam.tab") as beam:
-                prove.beam(BeamTab(*shared))
+                searched = BeamTab(*shared)
+                prove.beam(searched)
             with labels.add(gr.Tab(id="contrast"), "contrast.tab") as contrast:
-                prove.contrast(ContrastTab(*shared, allow_any))
+                contrasted = ContrastTab(*shared, allow_any)
+                prove.contrast(contrasted)
             with labels.add(gr.Tab(id="speculate"), "speculate.tab") as speculate:
-                prove.speculate(SpeculateTab(*shared, allow_any))
+                drafted = SpeculateTab(*shared, allow_any)
+                prove.speculate(drafted)
             with labels.add(gr.Tab(id="compare"), "compare.tab") as compare:
-                CompareTab(*shared, sheet)
+                compared = CompareTab(*shared, sheet)
             with labels.add(gr.Tab(id="read"), "read.tab") as read:
-                ReadTab(library, panel, labels, toolbar, tab, tabs)
+                reader = ReadTab(library, panel, labels, toolbar, tab, tabs)
             for one in (sample, beam, contrast, speculate, compare, read):
                 one.select(None, js=show_tab(one.id), **QUICK)
         language = gr.Textbox("en", visible="hidden", elem_id="dp-language")
         frame = Frame(library, panel, tab, labels, language, allow_any)
-        take.wire(frame.wire(demo, toolbar), frame)
+        take.wire(
+            frame.wire(demo, toolbar),
+            frame,
+            (
+                BeamTape(searched),
+                ContrastTape(contrasted),
+                SpeculateTape(drafted),
+                CompareTape(compared),
+                ReadTape(reader),
+            ),
+        )
     return demo
 
 

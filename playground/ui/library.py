@@ -9,9 +9,11 @@ that visitors opened, by their hash.
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from playground.language_model import LanguageModel
@@ -39,6 +41,7 @@ class Library:
         self._loader = loader
         self._models: OrderedDict[str, LanguageModel] = OrderedDict()
         self._tapes: OrderedDict[str, TapeLM] = OrderedDict()
+        self._lent: dict[str, TapeLM] = {}
         self._lock = threading.Lock()
         self._loading = threading.Lock()
         self.failure = ""
@@ -105,6 +108,8 @@ class Library:
     def loaded(self, name: str) -> LanguageModel | None:
         """Return a model if it is here already."""
         with self._lock:
+            if name in self._lent:
+                return self._lent[name]
             kept = self._tapes if name.startswith(TAPE) else self._models
             model = kept.get(name)
             if model is not None:
@@ -123,6 +128,18 @@ class Library:
                 if total > TAPE_BYTES:
                     total -= self._tapes.pop(old).tape.nbytes
         return name
+
+    @contextmanager
+    def lend(self, recorder: TapeLM) -> Iterator[str]:
+        """Keep a tape that is being recorded under a name of its own, as long as that takes."""
+        name = f"{TAPE}{secrets.token_hex(16)}"
+        with self._lock:
+            self._lent[name] = recorder
+        try:
+            yield name
+        finally:
+            with self._lock:
+                self._lent.pop(name, None)
 
     def preload(self) -> threading.Thread:
         """Load the default model in the background, so that the page shows at once."""

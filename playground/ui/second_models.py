@@ -23,6 +23,7 @@ from playground.format import count_text
 from playground.language_model import LanguageModel
 from playground.models import CATALOGUE
 from playground.models.views import amateur_of
+from playground.tape import Recorder, TapeLM
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.numbers import Choice
@@ -52,7 +53,7 @@ def depth_of(lm: LanguageModel) -> int:
     """Return how many layers a model has, 0 where there are none to leave at."""
     config: Any = getattr(getattr(lm, "model", None), "config", None)
     if config is None:
-        return 0
+        return getattr(lm, "depth", 0)  # a tape tells of its model's
     return int(getattr(config.get_text_config(decoder=True), "num_hidden_layers", 0))
 
 
@@ -80,6 +81,11 @@ class SecondModels:
 
     def get(self, lm: LanguageModel, second: Second, t: Translate | None = None) -> Any:
         """Return a second model. Raises ValueError, with the reason, where there is none."""
+        if isinstance(lm, TapeLM) and second.kind not in (SHORT, LOOKUP):
+            kind = f"{second.kind}:{second.number}:{second.name}"
+            if isinstance(lm, Recorder):
+                return lm.hear(kind, self.get(lm.lm, second, t))
+            return lm.voice(kind)
         if second.kind == OTHER:
             return self._other(lm, second.name, t or translator())
         if second.kind == SHORT:  # costs nothing, and kept it would keep its model for ever
@@ -123,11 +129,20 @@ class SecondModels:
                 for kind in self.kinds:
                     try:
                         if kind != OTHER:
-                            self.get(lm, self.default(lm, kind))
+                            self._try(lm, kind)
                     except ValueError as error:
                         found[kind] = in_words(error)
                 self._refused[lm] = found
             return dict(self._refused[lm])
+
+    def _try(self, lm: LanguageModel, kind: str) -> None:
+        """Raise ValueError, with the reason, where a model can't be given a kind."""
+        if isinstance(lm, Recorder):
+            self._try(lm.lm, kind)  # asked itself it would record
+        elif not isinstance(lm, TapeLM) or kind in (SHORT, LOOKUP):
+            self.get(lm, self.default(lm, kind))
+        elif not any(voice.startswith(f"{kind}:") for voice in lm.voices):
+            lm.voice(kind)
 
     def offered(self, lm: LanguageModel) -> tuple[str, ...]:
         """Return the kinds that work with a model; another model may turn out not to."""
@@ -141,7 +156,12 @@ class SecondModels:
     def default_layer(self, lm: LanguageModel) -> int:
         """Return the layer that an early exit leaves at unless told otherwise."""
         depth = depth_of(lm)
-        return max(1, min(round(self._exit_at * depth), depth - 1))
+        layer = max(1, min(round(self._exit_at * depth), depth - 1))
+        if isinstance(lm, TapeLM) and not isinstance(lm, Recorder):
+            taped = [v.split(":")[1] for v in lm.voices if v.startswith(f"{EXIT}:")]
+            if taped and str(layer) not in taped and taped[0].isdecimal():
+                return int(taped[0])
+        return layer
 
     def about_other(self, lm: LanguageModel, name: str, t: Translate) -> str:
         """Return what another model is, or why it can't be used; loads nothing."""

@@ -27,6 +27,7 @@ from playground.language_model import LanguageModel
 from playground.records import SamplingParams
 from playground.records.speculative import RECOVERED, Round, SpeculativeParams
 from playground.serving.limits import limits_of
+from playground.tape import TapeLM
 from playground.ui.second_models import Second
 from playground.words import Translate
 
@@ -148,6 +149,7 @@ def forward(
     if len(run.laps) >= MAX_ROUNDS:
         raise ValueError(t("speculate.ended_rounds", count=MAX_ROUNDS))
     check_gamma(target, draft, setup.params, t)
+    clock = clock and not isinstance(target, TapeLM)  # a tape doesn't take a model's time
     if clock and run.step_seconds is None:
         run = replace(run, step_seconds=time_step(target, ids))
     if not is_proposer(draft):

@@ -8,7 +8,7 @@ other: the page's wait for its default model ends when one is opened.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from playground.ui.files import Files, file_value
 from playground.ui.language import Labels
 from playground.ui.library import EXAMPLE_TAPE, Library
 from playground.ui.panel import Panel
+from playground.ui.second_models import depth_of
+from playground.ui.tape_views import View, play_views, record_views
 from playground.words import Translate
 
 
@@ -44,11 +46,16 @@ class TakeAway:
                 gr.Button(elem_id="dp-example-tape", size="sm"), "take.example", prop="value"
             )
 
-    def wire(self, opening: Any, frame: Any) -> None:
-        """Join the events; ``opening`` is the event that opens the page, ``frame`` its frame."""
-        self.frame = frame
-        self.files.ask(self._ask, self.sample.inputs, [self.files], **MODEL)
-        outputs = [*frame.outputs]
+    def wire(self, opening: Any, frame: Any, views: Sequence[View]) -> None:
+        """Join the events; ``opening`` is the event that opens the page, ``frame`` its frame.
+
+        ``views`` are the other tabs, as a tape records them.
+        """
+        self.frame, self.views = frame, views
+        shown = {part for view in views for part in view.inputs}
+        self.files.ask(self._ask, {*self.sample.inputs, *shown}, [self.files], **MODEL)
+        played = [part for view in views for part in view.outputs]
+        outputs = list(dict.fromkeys([*frame.outputs, *played]))
         stops = {"cancels": [opening], **MODEL}
         self.file.upload(self._open, {*self.sample.inputs, self.file}, outputs, **stops)
         self.example.click(self._example, self.sample.inputs, outputs, **stops)
@@ -60,8 +67,7 @@ class TakeAway:
             visit: Visit = data[self.sample.visit]
             kind, sure = event._data.get("kind"), bool(event._data.get("sure"))
             if kind == "tape":
-                params = self.panel.read_params(data)
-                return {self.files: self._tape(visit, params, sure)}
+                return {self.files: self._tape(visit, data, sure)}
             return {self.files: self._file(visit, str(kind))}
 
         return ask
@@ -78,8 +84,8 @@ class TakeAway:
             made = takeaway.table(takeaway.frame_of(session.trace, lm), kind)
         return file_value(f"{_name(lm.name)}-{len(session.trace.steps)}.{kind}", made, now())
 
-    def _tape(self, visit: Visit, params: SamplingParams, sure: bool) -> dict[str, Any]:
-        """Return the tape's file, or first how large it will be."""
+    def _tape(self, visit: Visit, data: Mapping[Any, Any], sure: bool) -> dict[str, Any]:
+        """Return the tape's file, or first how large it will be and which tabs are on it."""
         lm, session, t = self.sample.lm(visit), visit.session, visit.t
         if not session.ids:
             raise ValueError(t("page.empty"))
@@ -88,11 +94,22 @@ class TakeAway:
         if size > MAX_FILE:
             most = count_text((MAX_FILE / size) * count // 1)
             raise ValueError(t("take.too_large", count=count_text(count), most=most))
-        if not sure:
-            text = t("take.offer", size=_megabytes(size), count=count_text(count))
-            return {"offer": text, "kind": "tape", "seq": now()}
-        tape = takeaway.tape_of(session, lm, visit.model, params)
-        return file_value(f"{_name(lm.name)}-{count}.dptape", to_bytes(tape), now())
+        recorder = takeaway.recorder_of(session, lm, MAX_FILE - size_of(0, lm.vocab_size))
+        recorder.depth = depth_of(lm)
+        with self.library.lend(recorder) as name:
+            recipes, left = record_views(self.views, data, replace(visit, model=name), recorder)
+        state = takeaway.tape_state(session, visit.model, self.panel.read_params(data))
+        tape = recorder.finished({**state, "views": recipes, "depth": recorder.depth})
+        count = tape.positions
+        if sure:
+            return file_value(f"{_name(lm.name)}-{count}.dptape", to_bytes(tape), now())
+        for tab, why in left.items():
+            gr.Warning(t("take.view_left", tab=t(f"{tab}.tab"), why=why))
+        size = tape.nbytes + size_of(0, lm.vocab_size)
+        text = t("take.offer", size=_megabytes(size), count=count_text(count))
+        if recipes:
+            text += t("take.offer_views", tabs=" · ".join(t(f"{tab}.tab") for tab in recipes))
+        return {"offer": text, "kind": "tape", "seq": now()}
 
     @property
     def _open(self) -> Any:
@@ -106,7 +123,7 @@ class TakeAway:
                 raise ValueError(visit.t("take.empty_file"))
             if takeaway.is_tape(content):
                 lm = TapeLM(from_bytes(content))
-                return self._play(visit, self.library.add_tape(lm), lm)
+                return self._play(data, self.library.add_tape(lm), lm)
             lm = self.sample.lm(visit)
             if isinstance(lm, TapeLM) and not takeaway.holds(lm, content):
                 visit = replace(visit, model=self.library.default)
@@ -126,18 +143,24 @@ class TakeAway:
     def _example(self) -> Any:
         @polite
         def example(data: Mapping[Any, Any]) -> dict[Any, Any]:
-            return self._play(data[self.sample.visit], EXAMPLE_TAPE, self.library.get(EXAMPLE_TAPE))
+            return self._play(data, EXAMPLE_TAPE, self.library.get(EXAMPLE_TAPE))
 
         return example
 
-    def _play(self, visit: Visit, name: str, lm: TapeLM) -> dict[Any, Any]:
-        """Return the updates that show a tape from its first position."""
+    def _play(self, data: Mapping[Any, Any], name: str, lm: TapeLM) -> dict[Any, Any]:
+        """Return the updates that show a tape from its first position, and the other tabs so."""
         state = lm.tape.state
         session = from_state(state, lm)
         params = SamplingParams.from_dict(state.get("now", {}))
-        visit = replace(visit, model=name)
-        inform(visit.t("take.playing", name=lm.name, count=count_text(len(lm.tape.logits))))
-        return self._show(visit, session.look_at(0), params)
+        visit = replace(data[self.sample.visit], model=name)
+        shown = self._show(visit, session.look_at(0), params)
+        panel = {**self.panel.show_prompt(session.prompt), **self.panel.controls.values(params)}
+        asked = {**data, **{part: update["value"] for part, update in panel.items()}}
+        found, left = play_views(self.views, asked, visit, lm)
+        for tab, why in left.items():
+            gr.Warning(visit.t("take.view_left", tab=visit.t(f"{tab}.tab"), why=why))
+        inform(visit.t("take.playing", name=lm.name, count=count_text(lm.tape.positions)))
+        return {**shown, **found}
 
     def _show(self, visit: Visit, session: Session, params: SamplingParams) -> dict[Any, Any]:
         """Return the updates of a page that another session has taken; Undo brings the old one."""
@@ -156,5 +179,5 @@ def _megabytes(size: int) -> str:
 
 def words_of(lm: TapeLM, t: Translate) -> str:
     """Return the line below the model's name while a tape plays."""
-    count = count_text(len(lm.tape.logits))
+    count = count_text(lm.tape.positions)
     return t("take.line", name=lm.name, count=count, dtype=lm.tape.dtype)

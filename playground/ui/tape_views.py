@@ -1,0 +1,322 @@
+"""Tapes of the other tabs: what each has shown is recorded, and set up again from the tape.
+
+In: a tab and what the page sent (``Data``); out: a recipe, plain values for the tape's state, and
+from a recipe the tab's state. A recipe is what the tab's controls say and how many steps were
+shown. Recording makes these steps anew over a ``Recorder``, drawing each, so that the tape has all
+that a step shows; playing makes them over the tape, and can't come out otherwise. What was not
+shown (another setting, a pruned branch looked into) is not on the tape and is refused in words.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from playground.tape import Recorder, TapeLM
+from playground.ui import (
+    beam_moves,
+    compare_moves,
+    contrastive_moves,
+    reading_moves,
+    speculative_moves,
+)
+from playground.ui.beam_moves import Search
+from playground.ui.compare_decks import MOST, Deck, read_decks
+from playground.ui.compare_moves import Comparison
+from playground.ui.contrastive_moves import Contest
+from playground.ui.reading_moves import Lens
+from playground.ui.speculative_moves import Speculation
+from playground.words import in_words
+
+MAX_STEPS = 1000
+Data = Mapping[Any, Any]
+Recipe = dict[str, Any]
+
+
+class View(ABC):
+    """One tab: ``name``, its gr.State ``state``, the controls by name in ``parts``."""
+
+    name: str
+    tab: Any
+    state: Any
+    empty: Any
+    parts: Mapping[str, Any]
+
+    @property
+    def inputs(self) -> set[Any]:
+        """What a handler that records must be sent."""
+        return {self.state, *self.parts.values()}
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What a handler that plays may change."""
+        return [self.state, *self.parts.values()]
+
+    def record(self, data: Data, visit: Any) -> Recipe | None:
+        """Make the steps shown over the recorder, which is the visit's model; None for none.
+
+        Raises what the tab's own moves raise.
+        """
+        old = data[self.state]
+        count = self.count(old)
+        if not count:
+            return None
+        data = {**data, self.tab.sample.visit: visit, self.state: self.empty}
+        recipe: Recipe = {
+            "controls": {key: data[part] for key, part in self.parts.items()},
+            "steps": count,
+            **self.more(old),
+        }
+        self._steps(data, recipe, draw=True)
+        return recipe
+
+    def play(self, data: Data, recipe: Recipe) -> dict[Any, Any]:
+        """Return the values of state and controls that a tape asks for; ``data`` has its visit.
+
+        Raises ValueError for a recipe that can't be followed.
+        """
+        told = recipe.get("controls")
+        if not isinstance(told, dict) or not isinstance(recipe.get("steps"), int):
+            raise ValueError("the tape is damaged: a view's recipe is none")
+        plain = str | int | float | bool | None
+        found = {
+            part: told[key]
+            for key, part in self.parts.items()
+            if key in told and isinstance(told[key], plain)
+        }
+        data = {**data, **found, self.state: self.empty}
+        return {**found, self.state: self._steps(data, recipe)}
+
+    def _steps(self, data: Data, recipe: Recipe, draw: bool = False) -> Any:
+        state = self.begin(data, recipe)
+        if draw:
+            self.tab.draw(data, state)
+        for i in range(min(recipe["steps"], MAX_STEPS)):
+            state = self.step(data, state, recipe, i)
+            if draw:
+                self.tab.draw(data, state)
+        return state
+
+    def lm(self, data: Data) -> Any:
+        """Return the recorder, or the tape."""
+        return self.tab.lm(data[self.tab.sample.visit])
+
+    def more(self, state: Any) -> Recipe:
+        """Return what a recipe must have beside controls and steps."""
+        return {}
+
+    @abstractmethod
+    def count(self, state: Any) -> int:
+        """Return how many steps are shown."""
+
+    @abstractmethod
+    def begin(self, data: Data, recipe: Recipe) -> Any:
+        """Return the state before the first step."""
+
+    @abstractmethod
+    def step(self, data: Data, state: Any, recipe: Recipe, index: int) -> Any:
+        """Return the state after the next step."""
+
+
+class BeamTape(View):
+    """The Beam tab's search."""
+
+    name = "beam"
+    empty = Search()
+
+    def __init__(self, tab: Any) -> None:
+        self.tab, self.state = tab, tab.search
+        self.parts = {**tab.view.controls.parts, "form": tab.view.form}
+
+    def count(self, state: Search) -> int:
+        """Return how many steps are shown."""
+        return state.at
+
+    def begin(self, data: Data, recipe: Recipe) -> Search:
+        """Return the search before its first step."""
+        return self.tab.current(data)[0]
+
+    def step(self, data: Data, state: Search, recipe: Recipe, index: int) -> Search:
+        """Return the search one step further."""
+        return beam_moves.forward(self.lm(data), state, data[self.tab.sample.visit].t)
+
+
+class ContrastTape(View):
+    """The Contrast tab's three texts; tokens taken by hand, or under other settings, are forced."""
+
+    name = "contrast"
+    empty = Contest()
+
+    def __init__(self, tab: Any) -> None:
+        self.tab, self.state = tab, tab.contest
+        c = tab.view.controls
+        parts = [*c.settings, *c.makers]
+        self.parts = {part.elem_id: part for part in parts}
+
+    def count(self, state: Contest) -> int:
+        """Return how many tokens are shown."""
+        return state.at
+
+    def more(self, state: Contest) -> Recipe:
+        """Return the tokens, and which of them were chosen by hand."""
+        last = state.taken[state.at - 1]
+        same = (last.params, last.step.params)
+        forced = [
+            one.step.token_id
+            if one.step.source == "forced" or (one.params, one.step.params) != same
+            else None
+            for one in state.taken[: state.at]
+        ]
+        return {"forced": forced}
+
+    def begin(self, data: Data, recipe: Recipe) -> Contest:
+        """Return the texts at the prompt."""
+        return self.tab.current(data)[0]
+
+    def step(self, data: Data, state: Contest, recipe: Recipe, index: int) -> Contest:
+        """Return the texts one token further."""
+        t, lm, forced = data[self.tab.sample.visit].t, self.lm(data), recipe.get("forced")
+        token = forced[index] if isinstance(forced, list) and index < len(forced) else None
+        if token is not None and (type(token) is not int or not 0 <= token < lm.vocab_size):
+            raise ValueError("the tape is damaged: a view's recipe is none")
+        amateur, settings = self.tab.amateur(lm, state, t), self.tab.settings(data, t)
+        return contrastive_moves.forward(lm, amateur, state, *settings, t, token)
+
+
+class SpeculateTape(View):
+    """The Speculate tab's rounds; what they cost isn't on a tape."""
+
+    name = "speculate"
+    empty = Speculation()
+
+    def __init__(self, tab: Any) -> None:
+        self.tab, self.state = tab, tab.run_state
+        c = tab.controls
+        parts = [c.kind, c.layer, c.other.part, c.gamma, c.adaptive]
+        self.parts = {part.elem_id: part for part in parts}
+
+    @property
+    def inputs(self) -> set[Any]:
+        """What a handler that records must be sent."""
+        return {*super().inputs, self.tab.rule, self.tab.size}
+
+    def count(self, state: Speculation) -> int:
+        """Return how many rounds are shown."""
+        return state.at
+
+    def begin(self, data: Data, recipe: Recipe) -> Speculation:
+        """Return the run before its first round."""
+        return self.tab.current(data)[0]
+
+    def step(self, data: Data, state: Speculation, recipe: Recipe, index: int) -> Speculation:
+        """Return the run one round further."""
+        lm, t = self.lm(data), data[self.tab.sample.visit].t
+        draft = self.tab.draft(lm, state.setup)
+        return speculative_moves.forward(lm, draft, state, t, clock=False)
+
+
+class CompareTape(View):
+    """The Compare tab's texts."""
+
+    name = "compare"
+    empty = Comparison()
+
+    def __init__(self, tab: Any) -> None:
+        self.tab, self.state = tab, tab.state
+        self.parts = {part.elem_id: part for part in (tab.length, tab.human)}
+
+    def count(self, state: Comparison) -> int:
+        """Return how many steps the longest text has."""
+        return max(map(compare_moves.reach, state.runs), default=0)
+
+    def more(self, state: Comparison) -> Recipe:
+        """Return the decks."""
+        decks = [{"kind": d.kind, "settings": dict(d.settings)} for d in state.decks]
+        return {"decks": decks}
+
+    def begin(self, data: Data, recipe: Recipe) -> Comparison:
+        """Return the texts before their first token."""
+        decks: Sequence[Deck] = read_decks(
+            recipe.get("decks", [])[: MOST + 1], data[self.tab.sample.visit].t
+        )
+        return self.tab.current(data, decks, quiet=True)
+
+    def step(self, data: Data, state: Comparison, recipe: Recipe, index: int) -> Comparison:
+        """Return the texts one step further."""
+        found = compare_moves.tick(self.lm(data), state, self.tab.tracks)
+        for column in found.columns:
+            if column.refused and column.run is not None:
+                raise ValueError(column.refused)  # the tape is full, or hasn't got it
+        return found
+
+
+class ReadTape(View):
+    """The Read tab's text, as far as it was read."""
+
+    name = "read"
+    empty = Lens()
+
+    def __init__(self, tab: Any) -> None:
+        self.tab, self.state = tab, tab.lens
+        self.parts = {part.elem_id: part for part in (tab.typed, tab.edges)}
+
+    def count(self, state: Lens) -> int:
+        """Return how many tokens are read."""
+        return 0 if state.reading is None else state.reading.done
+
+    def begin(self, data: Data, recipe: Recipe) -> Lens:
+        """Return the lens as far as the tape has the text."""
+        visit = data[self.tab.sample.visit]
+        lens, lm, t = Lens(), self.lm(data), visit.t
+        while self.count(lens) < recipe["steps"]:
+            lens = reading_moves.go_on(lm, lens, self.tab.prompt(data, t), False, t)
+            if lens.reading is not None and lens.reading.finished:
+                break
+        return lens
+
+    def step(self, data: Data, state: Lens, recipe: Recipe, index: int) -> Lens:
+        """Return the lens: it is read at the beginning."""
+        return state
+
+    def _steps(self, data: Data, recipe: Recipe, draw: bool = False) -> Lens:
+        return self.begin(data, recipe)
+
+
+def record_views(
+    views: Sequence[View], data: Data, visit: Any, recorder: Recorder
+) -> tuple[dict[str, Recipe], dict[str, str]]:
+    """Record the tabs' views over a recorder, the visit's model, in order.
+
+    Returns the recipes by name, and for each that could not be recorded the reason.
+    """
+    recipes, left = {}, {}
+    for view in views:
+        mark = recorder.mark()
+        try:
+            recipe = view.record(data, visit)
+        except ValueError as error:
+            recorder.rewind(mark)
+            left[view.name] = in_words(error)
+            continue
+        if recipe is not None:
+            recipes[view.name] = recipe
+    return recipes, left
+
+
+def play_views(
+    views: Sequence[View], data: Data, visit: Any, tape: TapeLM
+) -> tuple[dict[Any, Any], dict[str, str]]:
+    """Return the values that set the tabs up as a tape has them, and why some could not be."""
+    told = tape.tape.state.get("views")
+    found: dict[Any, Any] = {}
+    left: dict[str, str] = {}
+    for view in views:
+        recipe = told.get(view.name) if isinstance(told, dict) else None
+        if not isinstance(recipe, dict):
+            continue
+        try:
+            found |= view.play({**data, view.tab.sample.visit: visit}, recipe)
+        except (ValueError, TypeError, KeyError) as error:
+            left[view.name] = in_words(error)
+    return found, left
