@@ -97,8 +97,6 @@ class Follower:
                 **self._stamped(screen.empty_screen(in_words(error))),
                 tab.search: Search(),
             }
-        if search == data[tab.search]:
-            return found
         return {**found, **tab.draw(data, search)}
 
     @property

@@ -199,3 +199,31 @@ def test_it_can_be_read(opened, size, theme, locale):
         assert part == "text" or not overlaps(page, root), part
         assert not clipped(page, root), part
         assert not low_contrast(page, root), part
+
+
+def open_tab(page, name):
+    page.locator("button[role=tab]:visible", has_text=name).first.click()
+
+
+def test_a_tape_sets_up_the_tabs_that_were_recorded(opened, tmp_path):
+    page = opened()
+    open_tab(page, "Beam")
+    for count in (1, 2):
+        page.click("#dp-beam-step")
+        page.wait_for_selector(f"#dp-beam-tree .dp-chart-title >> text=Step {count}:")
+    page.fill("#dp-beam-num_beams input[type=number]", "3")
+    page.keyboard.press("Tab")
+    page.click("#dp-beam-step")  # the settings have changed: a new search
+    page.wait_for_selector("#dp-beam-tree .dp-chart-title >> text=Step 1: 3 of")
+    open_tab(page, "Sample")
+    page.locator("#dp-files .dp-file").nth(3).click()
+    page.wait_for_selector("#dp-files .dp-sure >> text=with Beam")
+    _, tape = saved(page, "#dp-files .dp-file >> nth=3")
+    page = opened()
+    upload(page, "#dp-open", tmp_path / "beam.dptape", tape)
+    page.wait_for_selector("#dp-model-line >> text=recording of tiny")
+    open_tab(page, "Beam")
+    page.wait_for_selector("#dp-beam-tree .dp-chart-title >> text=Step 1: 3 of")
+    assert page.input_value("#dp-beam-num_beams input[type=number]") == "3"
+    page.click("#dp-beam-step")
+    page.wait_for_selector("text=is not on the tape")
