@@ -23,6 +23,7 @@ from playground.ui.components import _head, _json, _props, _script
 from playground.ui.events import MODEL, Visit, now, polite
 from playground.ui.language import Labels
 from playground.ui.library import Library
+from playground.ui.second_models import EXIT, depth_of
 from playground.words import Translate
 
 FILE = "proof.py"
@@ -166,6 +167,9 @@ def _contrasted(tab: Any, lm: LanguageModel, contest: Any, t: Translate) -> Prov
     if len(params) > 1:
         raise ValueError(t("proof.mixed"))
     trace = Trace(contest.prompt_ids, tuple(one.step for one in taken))
+    amateur = contest.setup.amateur
+    if amateur.kind == EXIT and amateur.number >= depth_of(lm):  # all scores are rounding
+        raise ValueError(t("proof.noise"))
     sees = params.pop().replace(amateur_sees=contest.setup.sees)
     return Proved(trace, tab.amateur(lm, contest, t), sees)
 
