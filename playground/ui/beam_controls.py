@@ -15,8 +15,8 @@ from playground.records import SamplingParams
 from playground.records.beam import BeamParams
 from playground.ui.beam_moves import MAX_BUDGET, MAX_HORIZON
 from playground.ui.language import Labels
-from playground.ui.numbers import Choice, Number, read, slider
-from playground.words import Translate
+from playground.ui.numbers import Choice, Number, offers, read, slider
+from playground.words import Translate, translator
 
 MAX_BEAMS = 16
 MAX_STEPS = 50
@@ -80,8 +80,8 @@ class BeamControls:
         add = labels.add
         self.preset = add(
             Choice(
-                [p.prompt for p in PRESETS],
-                value=None,
+                offers([(p.prompt, p.prompt) for p in PRESETS], translator()),
+                value="",
                 elem_id="dp-beam-preset",
                 interactive=True,
             ),
@@ -125,7 +125,11 @@ class BeamControls:
             "never": t("beam.stopping_never"),
         }
         pairs = [(names[key], key) for key in STOPPING]
-        return {self.parts["early_stopping"]: gr.update(choices=pairs)}
+        prompts = [(p.prompt, p.prompt) for p in PRESETS]
+        return {
+            self.parts["early_stopping"]: gr.update(choices=pairs),
+            self.preset: gr.update(choices=offers(prompts, t)),
+        }
 
     def penalty(self, data: Mapping[Any, Any], t: Translate) -> float:
         """Return the length penalty that the control shows."""

@@ -83,7 +83,7 @@ class BeamView:
     @property
     def chosen(self) -> list[Any]:
         """The components whose choices are words."""
-        return [self.controls.parts["early_stopping"], self.form]
+        return [self.controls.parts["early_stopping"], self.controls.preset, self.form]
 
     def choices(self, t: Translate) -> dict[Any, Any]:
         """Return the updates of choices whose words change with the language."""

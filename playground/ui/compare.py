@@ -28,12 +28,12 @@ from playground.ui.decks import Decks
 from playground.ui.events import MODEL, QUICK, Visit, inform, language_of, now, polite, stamp
 from playground.ui.language import Labels
 from playground.ui.library import Library
-from playground.ui.numbers import Choice, Number, read, slider
+from playground.ui.numbers import Choice, Number, offers, read, slider
 from playground.ui.panel import Panel
 from playground.ui.proof import ProofSheet, sheet_value
 from playground.ui.runner import Pace, Runner, start, stop
 from playground.ui.second_models import OTHER, SecondModels
-from playground.words import Translate, in_words
+from playground.words import Translate, in_words, translator
 
 RUNNER = "dp-compare-runner"
 WAIT = 60  # ms between two steps at least
@@ -81,8 +81,8 @@ class CompareTab:
         with self.panel.slots["compare"]:
             self.preset = labels.add(
                 Choice(
-                    [p.name for p in PRESETS],
-                    value=None,
+                    _offers(translator()),
+                    value="",
                     elem_id="dp-compare-preset",
                     interactive=True,
                 ),
@@ -313,4 +313,4 @@ def _seconds(controls: Any) -> SecondModels:
 
 
 def _offers(t: Translate) -> list[tuple[str, str]]:
-    return [(t(p.word), p.name) for p in PRESETS]
+    return offers([(t(p.word), p.name) for p in PRESETS], t)

@@ -16,7 +16,7 @@ from playground.records import SamplingParams
 from playground.records.contrastive import AMATEUR_SEES, FORMS, ContrastiveParams
 from playground.ui.components import Sentence
 from playground.ui.language import Labels
-from playground.ui.numbers import Choice, Number, Slider, read, slider
+from playground.ui.numbers import Choice, Number, Slider, offers, read, slider
 from playground.ui.second_models import (
     CONTEXT,
     DISTILLED,
@@ -28,7 +28,7 @@ from playground.ui.second_models import (
     SecondModels,
     depth_of,
 )
-from playground.words import Translate
+from playground.words import Translate, translator
 
 KINDS = (DISTILLED, SHORT, EXIT, OTHER)  # the best teacher of the idea first
 EXIT_AT = 0.75  # of the layers: what leaves there knows the words, not yet the facts
@@ -89,7 +89,7 @@ class ContrastControls:
     def __init__(self, labels: Labels, amateurs: SecondModels) -> None:
         self.amateurs, self._labels = amateurs, labels
         self.preset = self._add(
-            Choice([p.name for p in PRESETS], value=None, **_id("preset")),
+            Choice(offers([], translator()), value="", **_id("preset")),
             "contrast.preset",
         )
         self.kind = self._add(
@@ -182,7 +182,7 @@ class ContrastControls:
         layer = second.number if kind == EXIT else self.amateurs.default_layer(lm)
         return {
             self.preset: gr.update(
-                choices=[(t(p.word), p.name) for p in PRESETS if p.kind not in refused]
+                choices=offers([(t(p.word), p.name) for p in PRESETS if p.kind not in refused], t)
             ),
             self.kind: gr.update(
                 choices=[(t(KIND_WORDS[k]), k) for k in kinds if k not in refused], value=kind

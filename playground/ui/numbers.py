@@ -5,6 +5,7 @@ Numbers are checked here, not by Gradio's sliders: a refusal names the control a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,11 @@ class Choice(gr.Dropdown):
     def preprocess(self, payload: Any) -> Any:
         """Pass the value on."""
         return payload
+
+
+def offers(pairs: Sequence[tuple[str, str]], t: Translate) -> list[tuple[str, str]]:
+    """Return the choices of a list of presets: the first one, "", says what the list is for."""
+    return [(t("page.pick"), ""), *pairs]
 
 
 class Slider(gr.Slider):

@@ -15,7 +15,7 @@ from playground.language_model import LanguageModel
 from playground.records.speculative import SpeculativeParams
 from playground.ui.components import Sentence
 from playground.ui.language import Labels
-from playground.ui.numbers import Choice, Number, read, slider
+from playground.ui.numbers import Choice, Number, offers, read, slider
 from playground.ui.second_models import (
     DISTILLED,
     EXIT,
@@ -77,9 +77,9 @@ class SpeculateControls:
         self.drafts = drafts
         t = translator()
         # The choices' words come again with the language, those that work with the model.
-        presets = [(t(p.word), p.name) for p in PRESETS]
+        presets = offers([(t(p.word), p.name) for p in PRESETS], t)
         self.preset = add(
-            Choice(presets, value=None, elem_id="dp-spec-preset", interactive=True),
+            Choice(presets, value="", elem_id="dp-spec-preset", interactive=True),
             "speculate.preset",
         )
         kinds = [(t(KIND_WORDS[kind]), kind) for kind in drafts.kinds]
@@ -151,7 +151,7 @@ class SpeculateControls:
         lines += [_why_not(k, refused[k], t) for k in kinds if k in refused]
         layer = second.number if kind == EXIT else self.drafts.default_layer(lm)
         return {
-            self.preset: gr.update(choices=[(t(p.word), p.name) for p in PRESETS]),
+            self.preset: gr.update(choices=offers([(t(p.word), p.name) for p in PRESETS], t)),
             self.kind: gr.update(
                 choices=[(t(KIND_WORDS[k]), k) for k in kinds if k not in refused], value=kind
             ),
@@ -165,7 +165,7 @@ def _why_not(kind: str, reason: str, t: Translate) -> str:
     """Return why a kind isn't offered."""
     if kind == DISTILLED and "file is missing" in reason:
         return t("speculate.no_file")
-    name = t(KIND_WORDS[kind])
+    name = t(KIND_WORDS[kind]).lower()
     if kind == DISTILLED:
         return t("speculate.no_student", name=name)
     return t("speculate.no_layers", name=name)
