@@ -61,7 +61,7 @@ _EXPORTS = {
     "read": "playground.reading",
     "Tape": "playground.tape",
     "TapeLM": "playground.tape",
-    "record": "playground.tape",
+    "record": "playground.recorder",
     "Decoder": "playground.compare",
     "transformers_script": "playground.proof",
     "generate_call": "playground.proof_call",

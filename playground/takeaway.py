@@ -26,10 +26,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from playground.language_model import LanguageModel
+from playground.recorder import Recorder
 from playground.records import Step, Trace
 from playground.records.checks import brief, integer, number
 from playground.session import MAX_TEXT, Prompt, Session, to_state
-from playground.tape import MAX_LOGITS, Recorder, Tape, TapeLM
+from playground.tape import MAX_LOGITS, Tape, TapeLM
 from playground.tape_file import MAGIC
 
 FORMAT = "decoding-playground trace"

@@ -12,7 +12,8 @@ from playground import SamplingParams, generate
 from playground.language_model import LanguageModel
 from playground.lm import TransformersLM
 from playground.processors import shape
-from playground.tape import NotOnTape, TapeLM, record, size_of
+from playground.recorder import record
+from playground.tape import NotOnTape, TapeLM, size_of
 from playground.tape_file import MAGIC, MAX_FILE, from_bytes, to_bytes
 from tests.tiny import tiny_llama, tiny_tokenizer
 

@@ -23,7 +23,8 @@ from playground.format import count_text
 from playground.language_model import LanguageModel
 from playground.models import CATALOGUE
 from playground.models.views import amateur_of
-from playground.tape import Recorder, TapeLM
+from playground.recorder import Recorder
+from playground.tape import TapeLM
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.numbers import Choice

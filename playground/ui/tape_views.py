@@ -13,7 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from playground.tape import Recorder, TapeLM
+from playground.recorder import Recorder
+from playground.tape import TapeLM
 from playground.ui import (
     beam_moves,
     compare_moves,

@@ -3,8 +3,9 @@
 import pytest
 
 from playground.lm import TransformersLM
+from playground.recorder import record
 from playground.session import from_state
-from playground.tape import TapeLM, record
+from playground.tape import TapeLM
 from playground.tape_file import from_bytes, to_bytes
 from playground.ui import library as module
 from playground.ui.library import EXAMPLE_FILE, EXAMPLE_TAPE, Library
