@@ -12,9 +12,9 @@ from playground import SamplingParams, generate
 from playground.language_model import LanguageModel
 from playground.lm import TransformersLM
 from playground.processors import shape
-from playground.recorder import record
+from playground.recorder import Recorder, TapeFull, record
 from playground.tape import NotOnTape, TapeLM, size_of
-from playground.tape_file import MAGIC, MAX_FILE, from_bytes, to_bytes
+from playground.tape_file import MAGIC, MAGIC_VOICES, MAX_FILE, from_bytes, to_bytes
 from tests.tiny import tiny_llama, tiny_tokenizer
 
 PARAMS = SamplingParams(top_p=0.9, repetition_penalty=1.2, seed=3)
@@ -187,3 +187,64 @@ def test_what_cannot_be_recorded(lm):
         record(lm, [])
     with pytest.raises(ValueError, match="at most 4096 positions of this model, got 5000"):
         record(lm, [[5, i % 96, i // 96] for i in range(5000)])
+
+
+def voiced(lm, change=None):
+    """The file of a tape with one voice, its header changed, and a hash that fits."""
+    recorder = Recorder(lm)
+    recorder.logits([5, 6])
+    recorder.hear("early-exit:1:", lm).logits([5, 6, 7], last=2)
+    recorder.hear("never asked", lm)
+    data = to_bytes(recorder.finished({}))
+    at = len(MAGIC_VOICES)
+    (n,) = struct.unpack_from("<I", data, at)
+    header = json.loads(zlib.decompress(data[at + 4 : at + 4 + n]))
+    header["voices"] = (change or (lambda v: v))(header["voices"])
+    head = zlib.compress(json.dumps(header).encode())
+    out = MAGIC_VOICES + struct.pack("<I", len(head)) + head + data[at + 4 + n : -32]
+    return out + hashlib.sha256(out).digest()
+
+
+def test_second_models_are_on_the_tape_under_their_kind(lm):
+    tape = from_bytes(voiced(lm))
+    assert list(tape.voices) == ["early-exit:1:"] and tape.positions == 3
+    play = TapeLM(tape)
+    voice = play.voice("early-exit:1:")
+    assert np.abs(voice.logits([5, 6, 7], last=2) - lm.logits([5, 6, 7], last=2)).max() < 4e-3
+    for ask in (lambda: play.logits([5, 6, 7]), lambda: play.voice("never asked")):
+        with pytest.raises(NotOnTape):
+            ask()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda v: [],
+        lambda v: "no list",
+        lambda v: v * 9,
+        lambda v: [*v, *v],
+        lambda v: [None],
+        lambda v: [{**v[0], "kind": "x" * 301}],
+        lambda v: [{**v[0], "kind": 3}],
+        lambda v: [{**v[0], "vocab_size": 1 << 30}],
+        lambda v: [{**v[0], "vocab_size": 95}],
+        lambda v: [{**v[0], "prefixes": []}],
+        lambda v: [{**v[0], "prefixes": [[-1, 5]] * 2}],
+        lambda v: [{**v[0], "eos_ids": [-1]}],
+        lambda v: [{k: x for k, x in v[0].items() if k != "dtype"}],
+    ],
+)
+def test_damaged_voices_are_told(lm, change):
+    with pytest.raises(ValueError, match="the tape is damaged"):
+        from_bytes(voiced(lm, change))
+
+
+def test_a_recorder_takes_back_and_stops_when_it_is_full(lm):
+    recorder = Recorder(lm, most=3 * (2 * lm.vocab_size + 4))
+    recorder.logits([5])
+    mark = recorder.mark()
+    recorder.logits_many([[5, 6], [5, 7]])
+    with pytest.raises(TapeFull):
+        recorder.hear("one more", lm).logits([5])
+    recorder.rewind(mark)
+    assert list(recorder.tape.logits) == [(5,)] and recorder.room == 2
