@@ -116,7 +116,9 @@ class Run:
     ``steps`` are its tokens; ``model_logprob`` and ``entropy`` are the model's own. ``masses`` has
     the kept mass at each (empty where nothing is cut: beams, given texts). ``stop`` is "eos",
     "length", "context full", or "" where it goes on. ``seconds`` and ``forwards`` are what decoding
-    cost; forwards are None where the model keeps no count.
+    cost; forwards are None where the model keeps no count. ``told`` are tokens that a sampling or
+    contrastive decoder takes instead of choosing: a recorded text's, which rounded scores might
+    choose otherwise.
     """
 
     decoder: Decoder | None
@@ -129,6 +131,12 @@ class Run:
     forwards: int | None = 0
     rounds: tuple[Round, ...] = ()
     beams: BeamState | None = None
+    told: tuple[int, ...] = ()
+
+    @property
+    def next_told(self) -> int | None:
+        """The next token, where it is told."""
+        return self.told[len(self.steps)] if len(self.steps) < len(self.told) else None
 
     @property
     def new_ids(self) -> tuple[int, ...]:
@@ -218,13 +226,14 @@ def _begun(lm: LanguageModel, run: Run) -> BeamState:
 def _sampled(lm: LanguageModel, run: Run, helper: Draft | None) -> Run:
     ids, params = run.ids, run.decoder.sampling
     stages = shape(lm.logits(ids)[-1], params, ids, len(run.prompt_ids))
-    step = decide(stages, params, len(ids))
+    step = decide(stages, params, len(ids), run.next_told)
     return _longer(lm, run, step, kept_mass(stages))
 
 
 def _contrasted(lm: LanguageModel, run: Run, helper: Draft | None) -> Run:
     ids, sampling = run.ids, run.decoder.sampling
-    one = contrastive.step(lm, helper, ids, run.decoder.contrastive, sampling, len(run.prompt_ids))
+    params, begin, told = run.decoder.contrastive, len(run.prompt_ids), run.next_told
+    one = contrastive.step(lm, helper, ids, params, sampling, begin, told)
     alive = shape(one.scores, sampling, ids, len(run.prompt_ids))[-1].logprobs > -np.inf
     return _longer(lm, run, one.step, float(np.exp(one.expert_logprobs[alive]).sum()))
 

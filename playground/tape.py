@@ -107,6 +107,7 @@ class TapeLM:
         depth = tape.state.get("depth", 0)
         self.depth = depth if type(depth) is int and 0 <= depth < 1 << 16 else 0  # layers
         self._voices: dict[str, TapeLM] = {}
+        self.held = 0  # positions of the whole tape, where this is a voice of it
 
     @property
     def token_strings(self) -> tuple[str | None, ...]:
@@ -123,7 +124,8 @@ class TapeLM:
         if kind not in self._voices:
             if kind not in self.tape.voices:
                 raise NotOnTape(spoken()("take.no_voice"))
-            self._voices[kind] = TapeLM(self.tape.voices[kind])
+            voice = self._voices[kind] = TapeLM(self.tape.voices[kind])
+            voice.held = self.tape.positions
         return self._voices[kind]
 
     @cached_property
@@ -148,7 +150,7 @@ class TapeLM:
     def _row(self, ids: Ids) -> np.ndarray:
         found = self.tape.logits.get(ids)
         if found is None:
-            count, held = len(ids), self.tape.positions
+            count, held = len(ids), self.held or self.tape.positions
             raise NotOnTape(spoken()("take.not_recorded", count=count, held=held))
         top, below = found
         return below.astype(np.float32) + np.float32(top)

@@ -155,6 +155,8 @@ def test_other_files_and_versions(data):
         lambda h: {**h, "vocabulary": {**h["vocabulary"], "strings": ["a"]}},
         lambda h: {**h, "vocabulary": {**h["vocabulary"], "strings": [1] * 96}},
         lambda h: {**h, "name": ["x"]},
+        lambda h: {**h, "name": "\ud800x"},
+        lambda h: {**h, "texts": {"\udfff": [1]}},
         lambda h: {**h, "texts": {"x": [1e3]}},
         lambda h: {**h, "state": "x"},
         lambda h: {k: v for k, v in h.items() if k != "bos_id"},

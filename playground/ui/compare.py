@@ -25,7 +25,7 @@ from playground.ui.compare_moves import Comparison, Setup, Tracks
 from playground.ui.compare_presets import PRESETS, preset_of
 from playground.ui.components import PlotlyChart, Sentence, Table
 from playground.ui.decks import Decks
-from playground.ui.events import MODEL, QUICK, Visit, inform, language_of, now, polite, stamp
+from playground.ui.events import MODEL, QUICK, Visit, inform, language_of, now, polite, stamp, warn
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.numbers import Choice, Number, offers, read, slider
@@ -213,7 +213,7 @@ class CompareTab:
                 decks = read_decks(event._data.get("decks"), visit.t)
                 return self.draw(data, self.current(data, decks))
             except ValueError as error:
-                gr.Warning(in_words(error))
+                warn(in_words(error))
                 state: Comparison = data[self.state]
                 if state.setup is None:
                     return {}

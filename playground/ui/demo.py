@@ -22,7 +22,7 @@ from playground.ui.compare import CompareTab
 from playground.ui.components import Toolbar
 from playground.ui.contrastive import ContrastTab
 from playground.ui.controls import START
-from playground.ui.events import MODEL, QUICK, Visit, inform, language_of, polite, show_tab
+from playground.ui.events import MODEL, QUICK, Visit, inform, language_of, polite, show_tab, warn
 from playground.ui.language import Labels
 from playground.ui.library import EXAMPLE_TAPE, TAPE, Library
 from playground.ui.panel import EXAMPLES, Panel
@@ -153,7 +153,7 @@ class Frame:
                     state = from_link(link)
                     visit = replace(visit, model=self._allowed(str(state.get("model", "default"))))
                 except ValueError as error:
-                    gr.Warning(visit.t("page.bad_link", text=in_words(error)))
+                    warn(visit.t("page.bad_link", text=in_words(error)))
             try:
                 yield from self._await(visit.model, visit)
             except ValueError as error:
@@ -163,7 +163,7 @@ class Frame:
                         self.tab.sentence: in_words(error),
                     }
                     return
-                gr.Warning(visit.t("page.bad_link", text=in_words(error)))
+                warn(visit.t("page.bad_link", text=in_words(error)))
                 visit, state = replace(visit, model=self.library.default), None
                 yield from self._await(visit.model, visit)
             yield self._first(visit, state)
@@ -191,7 +191,7 @@ class Frame:
                     inform(visit.t("page.model_differs", theirs=theirs[:120], ours=ours))
                 return shown
             except ValueError as error:
-                gr.Warning(visit.t("page.bad_link", text=in_words(error)))
+                warn(visit.t("page.bad_link", text=in_words(error)))
         session = Session().start(Prompt(EXAMPLES[0]), lm)
         return self.show(replace(visit, session=session), START)
 
@@ -239,7 +239,7 @@ class Frame:
                 if isinstance(old, TapeLM) and before and before.trace.model == fingerprint(lm):
                     session = replace(session, before=before)  # what the tape took the place of
             except ValueError as error:
-                gr.Warning(in_words(error))
+                warn(in_words(error))
                 yield {
                     self.panel.model: gr.update(value=_offered(visit.model)),
                     **self.tab.draw(visit, self.panel.read_params(data)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import logging
 import math
@@ -82,15 +83,20 @@ def stamp(value: Any, seq: int) -> Any:
 def tell(error: Exception) -> None:
     """Say in a toast what went wrong: a ValueError is the user's to read, else no details."""
     if isinstance(error, ValueError):
-        gr.Warning(in_words(error))
+        warn(in_words(error))
     else:
         log.exception("handler failed")
         gr.Warning(spoken()("page.failed"))
 
 
+def warn(text: str) -> None:
+    """Say in a toast what is not as it should be. Text stays text: toasts would take it as HTML."""
+    gr.Warning(html.escape(text, quote=False))
+
+
 def inform(text: str) -> None:
     """Say something in a toast, as long as it takes to read."""
-    gr.Info(text, duration=3 + len(text) / 25)
+    gr.Info(html.escape(text, quote=False), duration=3 + len(text) / 25)
 
 
 def polite(handler: Callable[..., Any]) -> Callable[..., Any]:

@@ -80,7 +80,7 @@ def read(n: Number, value: Any, t: Translate) -> int | float:
     """Return a number that a control shows, or refuse it with its range."""
     try:
         value = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = None
     if value is None or not n.low <= value <= n.high or (n.whole and not value.is_integer()):
         shown = "–" if value is None else f"{value:g}"

@@ -25,6 +25,7 @@ from playground.models import CATALOGUE
 from playground.models.views import amateur_of
 from playground.recorder import Recorder
 from playground.tape import TapeLM
+from playground.ui.events import warn
 from playground.ui.language import Labels
 from playground.ui.library import Library
 from playground.ui.numbers import Choice
@@ -229,7 +230,7 @@ class OtherModel:
             for text in self.seconds.library.follow(name):
                 yield {about: t("page.model_loading", text=text)}
         except ValueError as error:
-            gr.Warning(in_words(error))
+            warn(in_words(error))
             shown = show({**data, self.part: None})
             undone = {**shown.get(self.part, gr.update()), "value": None}
             yield {**shown, self.part: undone, about: in_words(error)}

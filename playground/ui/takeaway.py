@@ -21,7 +21,7 @@ from playground.records import SamplingParams
 from playground.session import Session, from_state
 from playground.tape import TapeLM, size_of
 from playground.tape_file import MAX_FILE, from_bytes, to_bytes
-from playground.ui.events import MODEL, Visit, inform, now, polite
+from playground.ui.events import MODEL, Visit, inform, now, polite, warn
 from playground.ui.files import Files, file_value
 from playground.ui.language import Labels
 from playground.ui.library import EXAMPLE_TAPE, Library
@@ -104,7 +104,7 @@ class TakeAway:
         if sure:
             return file_value(f"{_name(lm.name)}-{count}.dptape", to_bytes(tape), now())
         for tab, why in left.items():
-            gr.Warning(t("take.view_left", tab=t(f"{tab}.tab"), why=why))
+            warn(t("take.view_left", tab=t(f"{tab}.tab"), why=why))
         size = tape.nbytes + size_of(0, lm.vocab_size)
         text = t("take.offer", size=_megabytes(size), count=count_text(count))
         if recipes:
@@ -158,7 +158,7 @@ class TakeAway:
         asked = {**data, **{part: update["value"] for part, update in panel.items()}}
         found, left = play_views(self.views, asked, visit, lm)
         for tab, why in left.items():
-            gr.Warning(visit.t("take.view_left", tab=visit.t(f"{tab}.tab"), why=why))
+            warn(visit.t("take.view_left", tab=visit.t(f"{tab}.tab"), why=why))
         inform(visit.t("take.playing", name=lm.name, count=count_text(lm.tape.positions)))
         return {**shown, **found}
 

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from playground.format import count_text
 from playground.recorder import Recorder
+from playground.serving.refusals import Refusal
 from playground.tape import TapeLM
 from playground.ui import (
     beam_moves,
@@ -23,7 +26,7 @@ from playground.ui import (
     speculative_moves,
 )
 from playground.ui.beam_moves import Search
-from playground.ui.compare_decks import MOST, Deck, read_decks
+from playground.ui.compare_decks import read_decks
 from playground.ui.compare_moves import Comparison
 from playground.ui.contrastive_moves import Contest
 from playground.ui.reading_moves import Lens
@@ -31,6 +34,7 @@ from playground.ui.speculative_moves import Speculation
 from playground.words import in_words
 
 MAX_STEPS = 1000
+DAMAGED = "the tape is damaged: what it says of a tab can't be"
 Data = Mapping[Any, Any]
 Recipe = dict[str, Any]
 
@@ -69,7 +73,11 @@ class View(ABC):
             "steps": count,
             **self.more(old),
         }
-        self._steps(data, recipe, draw=True)
+        room, least = self.lm(data).room, self.least(old)
+        if least > room:
+            raise Refusal("take.view_large", count=count_text(least), room=count_text(room))
+        if self.shows(self._steps(data, recipe, draw=True)) != self.shows(old):
+            raise Refusal("take.view_other")
         return recipe
 
     def play(self, data: Data, recipe: Recipe) -> dict[Any, Any]:
@@ -79,7 +87,7 @@ class View(ABC):
         """
         told = recipe.get("controls")
         if not isinstance(told, dict) or not isinstance(recipe.get("steps"), int):
-            raise ValueError("the tape is damaged: a view's recipe is none")
+            raise ValueError(DAMAGED)
         plain = str | int | float | bool | None
         found = {
             part: told[key]
@@ -102,6 +110,14 @@ class View(ABC):
     def lm(self, data: Data) -> Any:
         """Return the recorder, or the tape."""
         return self.tab.lm(data[self.tab.sample.visit])
+
+    def least(self, state: Any) -> int:
+        """Return how many positions a state needs at least."""
+        return self.count(state)
+
+    @abstractmethod
+    def shows(self, state: Any) -> Any:
+        """Return what must come again: the tokens of a state, in every part of it."""
 
     def more(self, state: Any) -> Recipe:
         """Return what a recipe must have beside controls and steps."""
@@ -134,6 +150,11 @@ class BeamTape(View):
         """Return how many steps are shown."""
         return state.at
 
+    def shows(self, state: Search) -> Any:
+        """Return the prompt and the beams of every step."""
+        beams = [[h.ids for h in one.beams] for one in state.states[: state.at + 1]]
+        return state.prompt_ids, state.params.replace(length_penalty=1.0), beams
+
     def begin(self, data: Data, recipe: Recipe) -> Search:
         """Return the search before its first step."""
         return self.tab.current(data)[0]
@@ -159,6 +180,10 @@ class ContrastTape(View):
         """Return how many tokens are shown."""
         return state.at
 
+    def shows(self, state: Contest) -> Any:
+        """Return the prompt and the contrastive text (the greedy ones may be longer)."""
+        return state.setup.prompt_ids, state.setup.amateur, state.setup.sees, state.new_ids
+
     def more(self, state: Contest) -> Recipe:
         """Return the tokens, and which of them were chosen by hand."""
         last = state.taken[state.at - 1]
@@ -180,7 +205,7 @@ class ContrastTape(View):
         t, lm, forced = data[self.tab.sample.visit].t, self.lm(data), recipe.get("forced")
         token = forced[index] if isinstance(forced, list) and index < len(forced) else None
         if token is not None and (type(token) is not int or not 0 <= token < lm.vocab_size):
-            raise ValueError("the tape is damaged: a view's recipe is none")
+            raise ValueError(DAMAGED)
         amateur, settings = self.tab.amateur(lm, state, t), self.tab.settings(data, t)
         return contrastive_moves.forward(lm, amateur, state, *settings, t, token)
 
@@ -205,6 +230,11 @@ class SpeculateTape(View):
     def count(self, state: Speculation) -> int:
         """Return how many rounds are shown."""
         return state.at
+
+    def shows(self, state: Speculation) -> Any:
+        """Return the prompt, the draft and every round's tokens."""
+        rounds = [(one.draft_ids, one.n_accepted, one.ids) for one in state.rounds]
+        return state.setup.prompt_ids, state.setup.draft, state.setup.params, rounds
 
     def begin(self, data: Data, recipe: Recipe) -> Speculation:
         """Return the run before its first round."""
@@ -231,17 +261,43 @@ class CompareTape(View):
         """Return how many steps the longest text has."""
         return max(map(compare_moves.reach, state.runs), default=0)
 
+    def least(self, state: Comparison) -> int:
+        """Return how many positions the texts have, all beams counted."""
+        return sum(len(run.steps) for run in state.runs if run.beams is None)
+
+    def shows(self, state: Comparison) -> Any:
+        """Return the prompt and the texts."""
+        return state.setup.prompt_ids, [run.new_ids for run in state.runs]
+
     def more(self, state: Comparison) -> Recipe:
-        """Return the decks."""
+        """Return the decks, and the tokens that were chosen."""
         decks = [{"kind": d.kind, "settings": dict(d.settings)} for d in state.decks]
-        return {"decks": decks}
+        texts = [[] if c.run is None else list(c.run.new_ids) for c in state.columns]
+        return {"decks": decks, "texts": texts}
 
     def begin(self, data: Data, recipe: Recipe) -> Comparison:
         """Return the texts before their first token."""
-        decks: Sequence[Deck] = read_decks(
-            recipe.get("decks", [])[: MOST + 1], data[self.tab.sample.visit].t
+        decks = recipe.get("decks")
+        plain = isinstance(decks, list) and all(
+            isinstance(d, dict)
+            and isinstance(d.get("kind"), str)
+            and isinstance(d.get("settings"), dict)
+            for d in decks
         )
-        return self.tab.current(data, decks, quiet=True)
+        texts = recipe.get("texts")
+        if not plain or not isinstance(texts, list) or len(texts) != len(decks):
+            raise ValueError(DAMAGED)
+        state = self.tab.current(data, read_decks(decks, data[self.tab.sample.visit].t), quiet=True)
+        size = self.lm(data).vocab_size
+        columns = []
+        for column, told in zip(state.columns, texts, strict=True):
+            if not isinstance(told, list) or any(
+                type(i) is not int or not 0 <= i < size for i in told
+            ):
+                raise ValueError(DAMAGED)
+            run = column.run and replace(column.run, told=tuple(told))
+            columns.append(replace(column, run=run))
+        return replace(state, columns=tuple(columns))
 
     def step(self, data: Data, state: Comparison, recipe: Recipe, index: int) -> Comparison:
         """Return the texts one step further."""
@@ -265,6 +321,10 @@ class ReadTape(View):
     def count(self, state: Lens) -> int:
         """Return how many tokens are read."""
         return 0 if state.reading is None else state.reading.done
+
+    def shows(self, state: Lens) -> Any:
+        """Return the text's ids, and how far it was read."""
+        return state.reading.ids, state.reading.done
 
     def begin(self, data: Data, recipe: Recipe) -> Lens:
         """Return the lens as far as the tape has the text."""
@@ -318,6 +378,8 @@ def play_views(
             continue
         try:
             found |= view.play({**data, view.tab.sample.visit: visit}, recipe)
-        except (ValueError, TypeError, KeyError) as error:
+        except ValueError as error:
             left[view.name] = in_words(error)
+        except (TypeError, KeyError, AttributeError, IndexError, OverflowError):
+            left[view.name] = in_words(ValueError(DAMAGED))
     return found, left

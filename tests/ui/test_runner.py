@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 
+from playground.ui.events import inform, warn
 from playground.ui.runner import Pace, Runner
 
 
@@ -38,3 +39,12 @@ def test_what_goes_wrong_is_told_and_ends_the_run(error, monkeypatch):
     assert found[runner]["end"] and set(found) == {runner}
     assert len(told) == 1 and "secret" not in told[0]
     assert isinstance(error, KeyError) or told == ["gamma must be 1 or more"]
+
+
+def test_what_a_toast_says_is_text(monkeypatch):
+    told = []
+    monkeypatch.setattr(gr, "Warning", told.append)
+    monkeypatch.setattr(gr, "Info", lambda text, **_: told.append(text))
+    warn('"<img src=x>" & co')
+    inform("a < b")
+    assert told == ['"&lt;img src=x&gt;" &amp; co', "a &lt; b"]

@@ -1,6 +1,7 @@
 """Tapes of the other tabs: what they showed comes again, token for token, without the model."""
 
 import asyncio
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
@@ -101,7 +102,7 @@ def page(built):
     for view, count in zip(views, (4, 3, 3, 20, 1), strict=True):
         tab = view.tab
         if view.name == "compare":
-            decks = (deck("greedy"), deck("beam", num_beams=2), deck("contrastive", helper=EXIT))
+            decks = (deck("sampling"), deck("beam", num_beams=2), deck("contrastive", helper=EXIT))
             data[view.state] = tab.current(data, (*decks, deck("speculative", helper=EXIT)))
         for i in range(count):
             found, pace = tab._tick(data, i)
@@ -195,6 +196,22 @@ def test_what_does_not_fit_is_left_out_and_named(page):
     assert from_bytes(to_bytes(tape)).state["views"].keys() == tape.state["views"].keys()
 
 
+def test_what_the_settings_no_longer_give_is_left_out(page):
+    library, views, data, session = page
+    beam, speculate = views[0], views[2]
+    changed = {beam.parts["num_beams"]: 2, speculate.parts["dp-spec-gamma"]: 3}
+    tape, left = taped((library, views, data | changed, session))
+    assert set(left) == {"beam", "speculate"} and "beam" not in tape.state["views"]
+    assert all("doesn't come again from the settings" in why for why in left.values())
+
+
+def test_a_long_comparison_is_left_out_before_it_is_computed(page):
+    library, views, data, session = page
+    row = 2 * library.get("default").vocab_size + 4
+    _, left = taped(page, 10 * row)
+    assert re.fullmatch(r"it needs 15 positions at least, and \d are left", left["compare"])
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -203,6 +220,7 @@ def test_what_does_not_fit_is_left_out_and_named(page):
         {"steps": 10**9},
         {"controls": {"num_beams": "many", "length_penalty": 1.0}},
         {"controls": {"num_beams": 10**9}},
+        {"controls": {"num_beams": 10**400}},
     ],
 )
 def test_a_recipe_that_cannot_be_followed_is_told(page, change):
