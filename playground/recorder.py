@@ -6,7 +6,6 @@ are kept, so a search or a race that ran over a recorder runs over the tape alik
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from playground.language_model import LanguageModel, check_ids
-from playground.tape import MAX_LOGITS, MAX_PREFIXES, Ids, Tape, TapeLM, TapeVocabulary
+from playground.tape import MAX_LOGITS, MAX_PREFIXES, Ids, Tape, TapeLM, TapeVocabulary, text_key
 
 
 def record(
@@ -34,11 +33,7 @@ def record(
     if not wanted:
         raise ValueError("a tape must have at least one position, got none")
     recorder = Recorder(lm, texts=texts)
-    most = recorder.room
-    if len(wanted) > most:
-        raise ValueError(f"a tape holds at most {most} positions of this model, got {len(wanted)}")
-    for ids in wanted:
-        recorder.logits(ids)
+    recorder.take(wanted)
     return recorder.finished(state or {}, about)
 
 
@@ -66,6 +61,14 @@ class Recorder(TapeLM):
         """How many more positions the tape takes."""
         held, used = self._whole.positions, self._whole.nbytes
         return min(MAX_PREFIXES - held, (self._most - used) // (2 * self.vocab_size + 4))
+
+    def take(self, prefixes: Sequence[Sequence[int]]) -> None:
+        """Record what the model says after each prefix; ValueError when they don't all fit."""
+        most, got = self.room, len(prefixes)
+        if got > most:
+            raise ValueError(f"a tape holds at most {most} positions of this model, got {got}")
+        for ids in prefixes:
+            self.logits(ids)
 
     def logits(self, ids: Sequence[int], last: int = 1) -> np.ndarray:
         """Return float32 [last, V] as the tape will."""
@@ -96,8 +99,7 @@ class Recorder(TapeLM):
 
     def encode(self, text: str = "", **options: Any) -> list[int]:
         """Return the ids of a recorded text, or as the model encodes it, which is recorded."""
-        chat = options.get("chat")
-        key = json.dumps(chat, ensure_ascii=False) if chat else text
+        key = text_key(text, options.get("chat"))
         if key and key not in self.tape.texts:
             ids = tuple(self.lm.encode(text, **options))
             self.tape.texts[key] = ids  # type: ignore[index]

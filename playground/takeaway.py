@@ -30,7 +30,7 @@ from playground.recorder import Recorder
 from playground.records import Step, Trace
 from playground.records.checks import brief, integer, number
 from playground.session import MAX_TEXT, Prompt, Session, to_state
-from playground.tape import MAX_LOGITS, Tape, TapeLM
+from playground.tape import MAX_LOGITS, Tape, TapeLM, text_key
 from playground.tape_file import MAGIC
 
 FORMAT = "decoding-playground trace"
@@ -153,12 +153,7 @@ def recorder_of(session: Session, lm: LanguageModel, most: int = MAX_LOGITS) -> 
     key = _Key()
     session.prompt.encode(key)  # type: ignore[arg-type]
     recorder = Recorder(lm, texts={key.text: session.trace.prompt_ids}, most=most)
-    wanted = positions(session)
-    if len(wanted) > recorder.room:
-        most = recorder.room
-        raise ValueError(f"a tape holds at most {most} positions of this model, got {len(wanted)}")
-    for ids in wanted:
-        recorder.logits(ids)
+    recorder.take(positions(session))
     return recorder
 
 
@@ -173,7 +168,7 @@ class _Key:
     text = ""
 
     def encode(self, text: str = "", *, chat: Any = False, **_: Any) -> list[int]:
-        self.text = json.dumps(chat, ensure_ascii=False) if chat else text
+        self.text = text_key(text, chat)
         return []
 
 

@@ -164,7 +164,7 @@ class TapeLM:
         special: bool = True,
     ) -> list[int]:
         """Return the ids of a recorded text (chats: of their JSON), or of a single token's text."""
-        key = json.dumps(chat, ensure_ascii=False) if chat else text
+        key = text_key(text, chat)
         if not text and not chat:
             return []
         if key in self.tape.texts:
@@ -191,6 +191,11 @@ class TapeLM:
     def label(self, token_id: int) -> str:
         """Return a visible label of one token."""
         return self.vocabulary.label(token_id)
+
+
+def text_key(text: str, chat: Any = False) -> str:
+    """Return the name that a tape knows a text by; a chat's is its JSON."""
+    return json.dumps(chat, ensure_ascii=False) if chat else text
 
 
 def size_of(count: int, vocab_size: int) -> int:

@@ -136,6 +136,10 @@ class View(ABC):
         """Return the state after the next step."""
 
 
+def _named(*parts: Any) -> dict[str, Any]:
+    return {part.elem_id: part for part in parts}
+
+
 class BeamTape(View):
     """The Beam tab's search."""
 
@@ -173,8 +177,7 @@ class ContrastTape(View):
     def __init__(self, tab: Any) -> None:
         self.tab, self.state = tab, tab.contest
         c = tab.view.controls
-        parts = [*c.settings, *c.makers]
-        self.parts = {part.elem_id: part for part in parts}
+        self.parts = _named(*c.settings, *c.makers)
 
     def count(self, state: Contest) -> int:
         """Return how many tokens are shown."""
@@ -219,8 +222,7 @@ class SpeculateTape(View):
     def __init__(self, tab: Any) -> None:
         self.tab, self.state = tab, tab.run_state
         c = tab.controls
-        parts = [c.kind, c.layer, c.other.part, c.gamma, c.adaptive]
-        self.parts = {part.elem_id: part for part in parts}
+        self.parts = _named(c.kind, c.layer, c.other.part, c.gamma, c.adaptive)
 
     @property
     def inputs(self) -> set[Any]:
@@ -255,7 +257,7 @@ class CompareTape(View):
 
     def __init__(self, tab: Any) -> None:
         self.tab, self.state = tab, tab.state
-        self.parts = {part.elem_id: part for part in (tab.length, tab.human)}
+        self.parts = _named(tab.length, tab.human)
 
     def count(self, state: Comparison) -> int:
         """Return how many steps the longest text has."""
@@ -316,7 +318,7 @@ class ReadTape(View):
 
     def __init__(self, tab: Any) -> None:
         self.tab, self.state = tab, tab.lens
-        self.parts = {part.elem_id: part for part in (tab.typed, tab.edges)}
+        self.parts = _named(tab.typed, tab.edges)
 
     def count(self, state: Lens) -> int:
         """Return how many tokens are read."""
