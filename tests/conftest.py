@@ -10,11 +10,10 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "2")
-# Servers of test processes that run side by side must not reach for the same port.
-os.environ.setdefault(
-    "GRADIO_SERVER_PORT",
-    str(7860 + 200 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))),
-)
+# Servers of test processes that run side by side must not reach for the same port. (Set anew: a
+# worker inherits what the process that started it has set here.)
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+os.environ["GRADIO_SERVER_PORT"] = str(7860 + 200 * int(_WORKER))
 
 import shutil
 from typing import Any

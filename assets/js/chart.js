@@ -14,6 +14,7 @@
 //   .shown()           {data, layout} as drawn now: in the page's colours and size
 (() => {
   if (!window.dp || dp.chart) return;
+  const REST = 1000;  // ms
   const CONFIG = { displayModeBar: false, displaylogo: false, responsive: false, showTips: false,
                    doubleClick: "reset", scrollZoom: false };
 
@@ -72,6 +73,8 @@
     const chart = { figure: null, current: null, plot, root, seq: null };
     dp.charts[id] = chart;
     let waiting = 0;  // the pending animation frame
+    let drawn = null;  // the figure that is drawn in the page's present colours and size
+    let behind = 0;  // the timer until Plotly draws what was patched
     let drawnWidth = 0;
     let width = 0;  // as observed: asking for it makes the browser lay the page out anew
     let looked = null;  // the px of a wide figure that was last scrolled into view
@@ -81,25 +84,31 @@
       root.classList.toggle("dp-is-empty", !!text);
       plot.inert = !!text;
     };
+    const put = (node, text) => { if (node.textContent !== text) node.textContent = text; };
     const heading = (meta) => {
-      title.textContent = meta.title || "";
-      subtitle.textContent = meta.subtitle || "";
+      put(title, meta.title || "");
+      put(subtitle, meta.subtitle || "");
       plot.setAttribute("aria-label", meta.title || props.label || "");
-      alt.textContent = meta.alt || "";
+      put(alt, meta.alt || "");
       root.classList.toggle("dp-has-title", !!meta.title);
       root.classList.toggle("dp-has-subtitle", !!meta.subtitle);
       root.classList.toggle("dp-clickable", !!meta.clickable);
     };
 
-    const themedNow = () => {
-      const layout = chart.current.layout || {};
-      const map = dp.isDark() ? (window.dpConfig || {}).dark : null;
-      const shown = themed({ data: chart.current.data || [], layout }, map, dp.scale(), "", "");
-      const out = shown.layout;
-      for (const trace of shown.data) {
+    const inColors = (node) =>
+      themed(node, dp.isDark() ? (window.dpConfig || {}).dark : null, dp.scale(), "", "");
+    const tracesNow = () => {
+      const traces = inColors(chart.current.data || []);
+      for (const trace of traces) {
         // Plotly takes the element of an empty text away, and a later text finds none.
         if (Array.isArray(trace.text)) trace.text = trace.text.map((text) => text || "\u00a0");
       }
+      return traces;
+    };
+    const themedNow = () => {
+      const layout = chart.current.layout || {};
+      const shown = { data: tracesNow(), layout: inColors(layout) };
+      const out = shown.layout;
       if ((layout.meta || {}).title) {
         delete out.title;  // drawn in HTML above the plot
         out.margin = { ...out.margin, t: layout.meta.top ?? 8 };
@@ -112,15 +121,31 @@
     };
     chart.shown = themedNow;
 
+    // Plotly, which takes long, is let alone while values move; what it knows (hover boxes) follows.
     const paint = () => {
       waiting = 0;
       const figure = chart.current;
       if (!figure) return;
-      const layout = figure.layout || {};
-      const meta = layout.meta || {};
-      heading(meta);
+      heading((figure.layout || {}).meta || {});
       if (!window.Plotly) { say(dp.word("chart_failed")); return; }
       say("");
+      if (!drawn || !dp.patch(plot, figure, drawn, tracesNow())) { plotly(); return; }
+      drawn = figure;
+      ahead(true);
+    };
+    const ahead = (is) => {
+      clearTimeout(behind);
+      behind = is ? setTimeout(plotly, REST) : 0;
+      root.classList.toggle("dp-ahead", is);
+    };
+    const plotly = () => {
+      const figure = chart.current;
+      drawn = null;
+      ahead(false);
+      if (!figure) return;
+      dp.unpatch(plot);
+      const layout = figure.layout || {};
+      const meta = layout.meta || {};
       const scale = dp.scale();
       // A figure with a width of its own keeps it, and its box scrolls.
       root.classList.toggle("dp-wide", !!layout.width);
@@ -142,8 +167,14 @@
         plot.parentNode.scrollLeft = Math.max(0, looked * scale - plot.parentNode.clientWidth);
       }
       window.Plotly.react(plot, shown.data, out, CONFIG).then(wire);
+      drawn = figure;
     };
     const soon = () => { if (!waiting) waiting = requestAnimationFrame(paint); };
+    const anew = () => {
+      drawn = null;
+      soon();
+    };
+    root.addEventListener("pointerenter", () => { if (behind) plotly(); });
 
     const wire = () => {
       if (plot.dpWired) return;
@@ -190,9 +221,9 @@
 
     new ResizeObserver(([entry]) => {
       width = Math.round(entry.contentRect.width);
-      if (width && width !== drawnWidth) soon();
+      if (width && width !== drawnWidth) anew();
     }).observe(plot);
-    const forget = dp.onLook(() => { if (root.isConnected) soon(); else forget(); });
+    const forget = dp.onLook(() => { if (root.isConnected) anew(); else forget(); });
     document.addEventListener("dp:language", () => { if (!props.value && root.isConnected) receive(); });
     if (dp.takeChart) dp.takeChart(chart, id);
     watch("value", receive);

@@ -93,12 +93,13 @@
     const listed = outside ? [...rows, outside] : rows;
     const lines = [...listed, rest];
 
-    // The axis: room right of the longest bar; a linear one breaks off a long rest.
+    // The axis: room right of the longest bar, in steps; a linear one breaks off a long rest.
     const raws = rows.map((row) => row.raw).filter((raw) => raw > 0);
     const least = Math.max(raws.length ? Math.min(...raws) : 1, LEAST);
     const low = log ? Math.max(LEAST, 10 ** (Math.floor(Math.log10(least)) - 0.5)) : 0;
     const longest = Math.max(...(log ? lines : listed).map((row) => row.tip));
-    const high = log ? longest * (longest / low) ** LOG_ROOM : (longest || 1) * ROOM;
+    const step = longest ? 2 ** (Math.ceil(2 * Math.log2(longest)) / 2) : 1;
+    const high = step * (log ? (step / low) ** LOG_ROOM : ROOM);
     const most = log ? high : high * BREAK;
     const at = (x, row) => (!x ? null : row === rest ? Math.min(x, most) : x);
 

@@ -37,9 +37,6 @@
     let just = null;       // [field, value] of the movement that is being handled
     let at = -Infinity;    // when the last movement was
     let frame = 0, dirty = false, timer = 0;
-    let drawn = -Infinity;  // when a preview was drawn last
-    let late = false;       // the dice are a movement behind
-    let turn = 0;           // frames with a preview so far
 
     const wanted = () => {
       const params = { ...value.params };
@@ -53,8 +50,7 @@
     const answered = (params) => Object.keys(params).every((k) => same(params[k], value.params[k]));
     const ready = () => value?.payload && value.live !== false;
 
-    // In a drag the dice follow in every third frame: two charts a frame are too slow for the eye.
-    const preview = (all = true) => {
+    const preview = () => {
       dirty = false;
       const params = wanted();
       over = !answered(params);
@@ -64,13 +60,8 @@
       }
       const view = dp.preview(value.payload, params);
       if (!view.exact) return;  // only Python can say
-      const now = performance.now();
-      const dragged = !all && now - drawn < DRAG;
-      late = dragged && turn % 3 !== 0;
-      drawn = now;
       for (const id in CHARTS) {
         const chart = dp.charts[id];
-        if (late && id === "dp-dice") continue;
         if (chart?.current?.data) chart.update(dp.sampleCharts[CHARTS[id]](view, chart.current, word));
       }
     };
@@ -79,10 +70,9 @@
       if (frame) { dirty = true; return; }
       frame = requestAnimationFrame(() => {
         frame = 0;
-        if (dirty && ready()) preview(false);
-        turn += 1;
+        if (dirty && ready()) preview();
       });
-      preview(false);
+      preview();
     };
 
     // Asks even when moved back to the last answer's values: one for others may be on its way.
@@ -91,7 +81,6 @@
       timer = 0;
       just = null;
       if (!ready()) return;
-      if (late) preview();
       if (performance.now() - sent < PATIENCE) timer = setTimeout(settle, REST);
       else ask();
     };

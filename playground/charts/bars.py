@@ -6,8 +6,9 @@ keep bars of their own, and a token called "2024" is no number. Trace order neve
 traces stay, so the browser can replace the arrays of a role while a slider is dragged.
 
 A line of the chart is a token; below the listed ones stand the taken or drawn one, where it isn't
-listed, and the rest. The axis ends at ``ROOM`` times the longest line; the rest's bar is broken off
-where it would be longer than ``BREAK`` of the axis.
+listed, and the rest. The axis has room for the longest line and its figures, in steps of √2: in
+between the bars move and the axis rests, while a slider is dragged too. The rest's bar is broken
+off where it would be longer than ``BREAK`` of the axis.
 """
 
 from __future__ import annotations
@@ -154,6 +155,7 @@ def bars(
         top=4,
         height=ROW * (shown + 2) + 28,
         clickable=True,
+        live=True,
         seq=seq,
         barmode="overlay",
         hovermode="y",
@@ -202,10 +204,9 @@ def _floor(rows: list[_Row]) -> float:
 
 
 def _right_end(longest: float, low: float) -> float:
-    """Return the axis end that leaves room for the figures."""
-    if not low:
-        return (longest or 1.0) * ROOM
-    return longest * (longest / low) ** LOG_ROOM
+    """Return the axis end that leaves room for the figures of bars up to the next step of √2."""
+    step = 2.0 ** (math.ceil(2 * math.log2(longest)) / 2) if longest else 1.0
+    return step * ((step / low) ** LOG_ROOM if low else ROOM)
 
 
 def _tick(row: _Row) -> str:

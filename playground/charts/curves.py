@@ -89,7 +89,8 @@ def zipf(
         ),
     ]
     top = max(p[0], final_p[0])
-    deepest = math.floor(math.log10(min(p[-1], final_p[-1])))
+    least = math.log10(min(p[-1], final_p[-1]))
+    deepest = math.floor(least)
     decades = range(0, deepest - 1, min(-1, deepest // 5))
     layout = theme.base_layout(
         t("sample.zipf_title", count=count_text(nucleus), size=count_text(size)),
@@ -105,6 +106,7 @@ def zipf(
         right=16,
         bottom=36,
         height=210,
+        live=True,
         seq=seq,
         xaxis=theme.number_axis(
             t("sample.zipf_rank"),
@@ -115,7 +117,8 @@ def zipf(
         ),
         yaxis=theme.number_axis(
             type="log",
-            range=[math.log10(min(p[-1], final_p[-1])) - 0.2, math.log10(top) + 1],
+            # In half decades: the axis rests while a slider moves the curve a little.
+            range=[math.floor(2 * least - 0.4) / 2, math.ceil(2 * math.log10(top)) / 2 + 1],
             tickvals=[10.0**k for k in decades],
             ticktext=["1" if k == 0 else f"1e{k}" for k in decades],
         ),

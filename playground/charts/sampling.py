@@ -102,6 +102,7 @@ def ledger(
         bottom=4,
         top=4,
         height=26 * max(len(rows), 5) + 10,
+        live=True,
         seq=seq,
         barmode="overlay",
         hovermode="y",
@@ -179,6 +180,7 @@ def dice(
         bottom=26,
         top=10,
         height=DICE_HEIGHT,
+        live=True,
         seq=seq,
         xaxis=theme.number_axis(
             t("sample.dice_axis"),

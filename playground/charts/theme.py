@@ -209,6 +209,7 @@ def base_layout(
     height: int | None = None,
     clickable: bool = False,
     zoom: bool = False,
+    live: bool = False,
     seq: int | None = None,
     **more: Any,
 ) -> dict[str, Any]:
@@ -217,8 +218,10 @@ def base_layout(
     ``title`` (a sentence) and ``subtitle`` (how to read it) are plain text; the page draws them in
     HTML, so that they wrap and can be read aloud. ``alt`` is the text alternative for screen
     readers. The margins are px around the plot without its title. ``clickable`` shows a hand over
-    the plot, ``zoom`` lets a drag zoom (set ``fixedrange=False`` on the axes too). ``seq`` orders
-    answers: the page never lets a smaller one replace a larger. ``more`` goes to Plotly's layout.
+    the plot, ``zoom`` lets a drag zoom (set ``fixedrange=False`` on the axes too). ``live``: the
+    page may move bars, markers, lines and one-line texts by itself (assets/js/patch.js). ``seq``
+    orders answers: the page never lets a smaller one replace a larger. ``more`` goes to Plotly's
+    layout.
     """
     above = top + (_TITLE_HEIGHT if title else 0) + (_SUBTITLE_HEIGHT if subtitle else 0)
     layout: dict[str, Any] = dict(
@@ -230,7 +233,13 @@ def base_layout(
         bargap=0.35,
         uirevision="keep",  # the reader's zoom survives an update
         meta=dict(
-            title=title, subtitle=subtitle, alt=alt, top=top, seq=seq, clickable=clickable or None
+            title=title,
+            subtitle=subtitle,
+            alt=alt,
+            top=top,
+            seq=seq,
+            clickable=clickable or None,
+            live=live or None,
         ),
     )
     if title:

@@ -64,7 +64,7 @@ class PlotlyChart(gr.HTML):
                 "clicked",
                 own=_own(options, height=height, lines=subtitle_lines, empty=empty),
             ),
-            head=_head("page", "files", "take", "chart", plotly=True),
+            head=_head("page", "files", "take", "patch", "chart", plotly=True),
             apply_default_css=False,
             **_props(options),
         )

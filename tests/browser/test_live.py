@@ -24,6 +24,7 @@ from playground.records import SamplingParams
 from playground.ui.components import PlotlyChart, launch_options
 from playground.ui.live import Live
 from playground.words import LANGUAGES, entries, translator
+from tests.browser.test_patch import LOOK, same
 
 JS = Path(__file__).resolve().parents[2] / "assets" / "js"
 LOGITS = np.random.default_rng(3).normal(0, 2.6, 49_152).astype(np.float32)
@@ -117,13 +118,26 @@ def trace(figure, role):
 
 
 SHOWN = "dp.charts['dp-bars'].current.data.find((t) => t.uid === 'final').x"
-PAINTED = "document.querySelector('#dp-bars .dp-chart-plot').data.find((t) => t.uid === 'final').x"
+# The same as it stands on the page, read from the bars' lengths.
+PAINTED = """(() => {
+  const plot = document.querySelector("#dp-bars .dp-chart-plot");
+  const width = plot.querySelector(".nsewdrag").getAttribute("width");
+  return [...plot.querySelectorAll(".barlayer > .trace:first-child .point > path")].map((bar) =>
+    (/H([\\d.]+)/.exec(bar.getAttribute("d"))[1] / width) * plot.layout.xaxis.range[1]);
+})()"""
+PIXEL = 0.002  # no bar is shorter
 
 
 def near(got, want, by):
     assert len(got) == len(want)
     for one, other in zip(got, want, strict=True):
         assert (one or 0) == pytest.approx(other or 0, abs=by)
+
+
+def shows(page, params):
+    """Fail unless the bars have the exact probabilities, and are painted as long."""
+    near(page.evaluate(SHOWN), finals(params), 1e-12)
+    near(page.evaluate(PAINTED), finals(params), PIXEL)
 
 
 def settled(page):
@@ -148,13 +162,14 @@ def test_a_moved_slider_is_previewed_before_python_answers_and_then_exact(page):
     drag(page, "temperature", 1.6)
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     want = START.replace(temperature=1.6)
-    near(page.evaluate(PAINTED), finals(want), 0.001)
-    assert page.evaluate(PAINTED) != finals(want)
+    near(page.evaluate(SHOWN), finals(want), 0.001)
+    near(page.evaluate(PAINTED), finals(want), PIXEL)
+    assert page.evaluate(SHOWN) != finals(want)
     page.wait_for_timeout(300)
     assert SERVER.asked == [want]
     SERVER.open.set()
     settled(page)
-    near(page.evaluate(PAINTED), finals(want), 1e-12)
+    shows(page, want)
 
 
 def test_a_movement_alone_is_asked_for_before_a_slider_could_rest(page):
@@ -182,7 +197,7 @@ def test_many_movements_are_few_questions_and_end_on_the_last_value(page):
     settled(page)
     page.wait_for_timeout(300)
     assert len(SERVER.asked) <= 8 and SERVER.asked[-1].top_p == pytest.approx(0.12)
-    near(page.evaluate(PAINTED), finals(START.replace(top_p=0.12)), 1e-12)
+    shows(page, START.replace(top_p=0.12))
 
 
 def test_an_answer_from_before_the_last_movement_is_never_seen(page):
@@ -207,8 +222,8 @@ def test_an_answer_from_before_the_last_movement_is_never_seen(page):
     settled(page)
     page.wait_for_timeout(500)
     seen = page.evaluate("seen")
+    shows(page, START.replace(temperature=0.4))
     want = finals(START.replace(temperature=0.4))
-    near(page.evaluate(PAINTED), want, 1e-12)
     assert len(seen) > 10
     assert max(abs(x - want[0]) for x in seen) < 0.001
     assert SERVER.asked[-1].temperature == 0.4
@@ -219,7 +234,7 @@ def test_moving_back_shows_the_exact_numbers_at_once(page):
     drag(page, "min_p", 0.3)
     drag(page, "min_p", 0)
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    near(page.evaluate(PAINTED), finals(START), 1e-12)
+    shows(page, START)
 
 
 def test_typed_numbers_and_arrow_keys_count_as_movements(page):
@@ -227,19 +242,48 @@ def test_typed_numbers_and_arrow_keys_count_as_movements(page):
     number.fill("7")
     number.press("Tab")
     settled(page)
-    near(page.evaluate(PAINTED), finals(START.replace(top_k=7)), 1e-12)
+    shows(page, START.replace(top_k=7))
     page.locator("#dp-top_k input[type=range]").press("ArrowLeft")
     settled(page)
-    near(page.evaluate(PAINTED), finals(START.replace(top_k=6)), 1e-12)
+    shows(page, START.replace(top_k=6))
 
 
 def test_what_python_does_to_the_sliders_stands(page):
     page.click("#dp-preset-button")
     page.wait_for_function("dp.live.state.value.params.min_p === 0.1")
     settled(page)
-    near(page.evaluate(PAINTED), finals(START.replace(temperature=1.7, min_p=0.1)), 1e-12)
+    shows(page, START.replace(temperature=1.7, min_p=0.1))
     page.wait_for_timeout(300)
     assert SERVER.asked == []
+
+
+@pytest.mark.parametrize("how", ["light", "dark", "projector"])
+def test_moved_charts_are_what_plotly_draws_when_they_are_touched(page, how):
+    page.evaluate("(dark) => document.body.classList.toggle('dark', dark)", how == "dark")
+    page.evaluate("(is) => dp.setLarge(is)", how == "projector")
+    page.wait_for_timeout(300)
+    before = page.evaluate(LOOK, "dp-bars")
+    drag(page, "top_p", 0.6)
+    settled(page)
+    page.wait_for_function("document.querySelectorAll('.dp-ahead').length === 2")
+    moved = {name: page.evaluate(LOOK, name) for name in ("dp-bars", "dp-dice")}
+    assert moved["dp-bars"] != before
+    for name, look in moved.items():
+        page.hover(f"#{name} .dp-chart-title")
+        assert not page.query_selector(f"#{name} .dp-ahead")
+        same(look, page.evaluate(LOOK, name))
+    page.hover("#dp-bars .nsewdrag", position={"x": 60, "y": 10})
+    exact = finals(START.replace(top_p=0.6))[0]
+    said = page.wait_for_selector("#dp-bars .hoverlayer text").text_content()
+    assert f"{exact:.3f}" in said
+
+
+def test_plotly_follows_when_the_charts_rest(page):
+    drag(page, "temperature", 0.7)
+    page.wait_for_function("document.querySelectorAll('.dp-ahead').length === 2")
+    page.wait_for_function("!document.querySelector('.dp-ahead')")
+    drawn = page.evaluate("dp.charts['dp-bars'].plot.data.find((t) => t.uid === 'final').x")
+    near(drawn, finals(START.replace(temperature=0.7)), 1e-12)
 
 
 # ---- the drawing functions ---------------------------------------------------------------------
