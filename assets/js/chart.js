@@ -138,6 +138,11 @@
       behind = is ? setTimeout(plotly, REST) : 0;
       root.classList.toggle("dp-ahead", is);
     };
+    // Plotly names hatches and clips by the page's whole address, which changes with each step.
+    const begin = () => {
+      window.Plotly.newPlot(plot, [], { width, height: props.height }, CONFIG);
+      plot._context._baseUrl = "";
+    };
     const plotly = () => {
       const figure = chart.current;
       drawn = null;
@@ -166,7 +171,8 @@
         looked = meta.look;
         plot.parentNode.scrollLeft = Math.max(0, looked * scale - plot.parentNode.clientWidth);
       }
-      window.Plotly.react(plot, shown.data, out, CONFIG).then(wire);
+      if (!plot._context) begin();
+      window.Plotly.react(plot, shown.data, out).then(wire);
       drawn = figure;
     };
     const soon = () => { if (!waiting) waiting = requestAnimationFrame(paint); };

@@ -31,7 +31,7 @@ LOOK = """(id) => {
     const b = e.getBoundingClientRect(), s = getComputedStyle(e);
     const parts = [...e.children].map((c) => [c.textContent, getComputedStyle(c).fontStyle,
                                               getComputedStyle(c).opacity]);
-    return [[e.tagName, e.textContent, parts, s.fill.replace(/#p\\w+-/, "#"), s.stroke,
+    return [[e.tagName, e.textContent, parts, s.fill.replace(/url.*[#-](\\w+)"\\)/, "url($1)"), s.stroke,
              s.strokeWidth, s.textAnchor],
             lines.includes(e) ? [] : [b.left - at.left, b.top - at.top, b.width, b.height]];
   });

@@ -1,8 +1,11 @@
 """The Sample view as a visitor uses it: hand and keys, links, languages, two visitors at once."""
 
+from io import BytesIO
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from playground.export import to_link
 from tests.browser.demo_sample import MODELS, build
@@ -286,6 +289,21 @@ def test_a_text_that_was_empty_once_is_drawn_when_it_is_not(page):
         )
         page.wait_for_timeout(500)
         assert page.evaluate(f"{texts}.filter(text => text === '-0.5').length") == count
+
+
+def test_what_is_cut_stays_hatched_when_the_address_changes(page):
+    """A hatch is named by an address, and the page's own address changes with every step."""
+    slide(page, "top_p", 0.5)
+    page.wait_for_function("dp.charts['dp-ledger'].current.data[1].x.some((x) => x > 0)")
+    before = page.url
+    slide(page, "top_p", 0.4)
+    page.wait_for_function("(url) => location.href !== url", arg=before)
+    page.wait_for_timeout(500)
+    cut = "#dp-ledger .barlayer .trace:nth-child(2) path"
+    widths = page.eval_on_selector_all(cut, "all => all.map(e => e.getBoundingClientRect().width)")
+    shot = page.locator(cut).nth(int(np.argmax(widths))).screenshot()
+    inside = np.asarray(Image.open(BytesIO(shot)).convert("L"), int)[4:-4, 4:-4]
+    assert inside.max() - inside.min() > 20
 
 
 def test_charts_of_a_hidden_tab_are_drawn_anew_when_it_is_shown(page):
