@@ -12,8 +12,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 # Servers of test processes that run side by side must not reach for the same port. (Set anew: a
 # worker inherits what the process that started it has set here.)
-_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
-os.environ["GRADIO_SERVER_PORT"] = str(7860 + 200 * int(_WORKER))
+os.environ["GRADIO_SERVER_PORT"] = str(
+    7860 + 200 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+)
 
 import shutil
 from typing import Any

@@ -1,10 +1,13 @@
 // The tools at the top right: language, theme, projector size, share, keys.
 //
 // In (props.value): {"query": "state=..."}, the permalink's query; with the open tab and the language
-// it goes into the address bar, so that a reload loses nothing. Out: "language" {language}, "shared"
-// {url} ("share" is Gradio's own), "help"; and the open tab's name: see dp.refresh.
+// it goes into the address bar, so that a reload loses nothing; or {"view": {tab: link}}, the part of
+// a tab that isn't Sample. Out: "language" {language}, "shared" {url} ("share" is Gradio's own),
+// "help"; "beam_link" {} asks for that tab's part, "beam_look" {link} shows one; and the open tab's
+// name: see dp.refresh.
 (() => {
   if (!window.dp || dp.toolbar) return;
+  const RESTS = 1000;  // ms
 
   const copy = async (text) => {
     try { await navigator.clipboard.writeText(text); return true; } catch { /* plain http */ }
@@ -31,15 +34,19 @@
     field.select();
   };
 
-  dp.link = (query) => {
+  const opened = () => document.body.dataset.tab || dp.asked("tab") || "sample";
+  const link = ({ query, views }) => {
     const url = new URL(location.href);
     for (const [key, value] of new URLSearchParams(query || "")) url.searchParams.set(key, value);
-    url.searchParams.set("tab", document.body.dataset.tab || dp.asked("tab") || "sample");
+    const tab = opened();
+    url.searchParams.set("tab", tab);
     url.searchParams.set("lang", dp.language());
+    if (views[tab]) url.searchParams.set("view", views[tab]);
+    else url.searchParams.delete("view");
     return url.href;
   };
-  const address = (query) => {
-    const url = new URL(dp.link(query));
+  const address = (state) => {
+    const url = new URL(link(state));
     try { history.replaceState(history.state, "", url); } catch { return; }
     // A Space shows the page in a frame of huggingface.co, which keeps its own address.
     if (window.parent !== window) {
@@ -56,14 +63,15 @@
   // A session too long for an address must not leave an older one's there.
   const forget = () => {
     const url = new URL(location.href);
-    url.searchParams.delete("state");
+    for (const name of ["state", "view"]) url.searchParams.delete(name);
     try { history.replaceState(history.state, "", url); } catch { /* in a frame: it keeps its own */ }
   };
 
   dp.toolbar = ({ element, props, watch, send }) => {
     const root = element.querySelector(".dp-tools");
     const button = (name) => root.querySelector(`[data-tool=${name}]`);
-    const state = { query: "", seq: null };
+    const state = { query: "", views: {}, seq: null };
+    const seen = { seq: null };  // of the views
 
     const label = () => {
       const zh = dp.language() === "zh";
@@ -80,8 +88,9 @@
       button("size").setAttribute("aria-pressed", dp.isLarge());
     };
     const share = async () => {
-      const url = dp.link(state.query);
-      address(state.query);
+      await told();
+      const url = link(state);
+      address(state);
       if (await copy(url)) {
         button("share").textContent = dp.word("share_copied");
         setTimeout(label, 1600);
@@ -100,18 +109,57 @@
     });
     const receive = () => {
       const value = dp.parse(props.value);
-      if (!value || !dp.newer(state, value.seq)) return;
+      if (!value || !dp.newer(value.view ? seen : state, value.seq)) return;
+      if (value.view) {
+        Object.assign(state.views, value.view);
+        answered();
+        if (state.query) address(state);
+        return;
+      }
       const first = !state.query;
       state.query = value.query || "";
-      if (first) openTab(dp.asked("tab"));
-      if (state.query) address(state.query);
+      if (first) {
+        openTab(dp.asked("tab"));
+        look(dp.asked("tab"), dp.asked("view"));
+      }
+      if (state.query) address(state);
       else if (value.query === "") forget();
+    };
+
+    // --- the open tab's part of the link: asked for when what the tab shows has changed, and rests
+    let resting = 0, answered = () => {};
+    const tell = () => {
+      clearTimeout(resting);
+      resting = 0;
+      if (opened() !== "sample" && state.query) send[`${opened()}_link`]?.({});
+    };
+    const changed = () => {
+      if (opened() === "sample") return;
+      clearTimeout(resting);
+      resting = setTimeout(tell, RESTS);
+    };
+    const told = () => !resting ? null : Promise.race([
+      new Promise((done) => { answered = done; tell(); }),
+      new Promise((done) => setTimeout(done, 2000)),
+    ]);
+    const hovers = (node) => (node.closest ? node : node.parentElement)?.closest(".hoverlayer, .dp-tip");
+    const observer = new MutationObserver((all) => {
+      if (all.some((one) => !hovers(one.target))) changed();
+    });
+    const tabs = document.querySelector(".dp-tabs");
+    if (tabs) observer.observe(tabs, { childList: true, characterData: true, subtree: true });
+    document.addEventListener("change", changed, true);
+    // Asked for when the values of the first answer are in the page.
+    const look = (tab, part) => {
+      if (!tab || tab === "sample" || !part) return;
+      state.views[tab] = part;
+      setTimeout(() => send[`${tab}_look`]?.({ link: part }), 100);
     };
     document.addEventListener("dp:language", label);
     // Asks for the open tab's parts anew. The hidden ones wait until they are opened.
     dp.refresh = () => send[document.body.dataset.tab]?.({});
     document.addEventListener("dp:tab", () => {
-      if (state.query) address(state.query);
+      if (state.query) address(state);
       dp.refresh();
     });
     dp.onLook(label);

@@ -203,6 +203,7 @@ class Keys(gr.HTML):
 
 # The tabs that follow the Sample tab's prompt and model, while they are open.
 TABS = ("beam", "contrast", "speculate", "compare", "read")
+_LINKED = [f"{tab}_{what}" for tab in TABS for what in ("link", "look")]
 REFRESH = "() => { dp.refresh(); }"
 
 
@@ -210,7 +211,9 @@ class Toolbar(gr.HTML):
     """Language, theme, projector size, share and keys.
 
     Value: {"query": "state=..."}, the permalink's query, kept in the address bar and copied by
-    Share. Events: ``language`` ({"language": "en" | "zh"}), ``shared`` ({"url"}), ``help``; and,
+    Share, or {"view": {tab: link}}, what it has of a tab. Events: ``language`` ({"language": "en" |
+    "zh"}), ``shared`` ({"url"}), ``help``; for each of ``TABS``, beam say, ``beam_link`` (asks
+    for the tab's part of the link) and ``beam_look`` ({"link"}: such a part, to be shown); and,
     named like each tab of ``TABS``, when that tab was opened, or is open while the prompt or the
     model changed (``REFRESH``).
     """
@@ -219,7 +222,9 @@ class Toolbar(gr.HTML):
         super().__init__(
             value,
             html_template=_TOOLS,
-            js_on_load=_script("toolbar", "language", "shared", "help", *TABS, named=True),
+            js_on_load=_script(
+                "toolbar", "language", "shared", "help", *TABS, *_LINKED, named=True
+            ),
             head=_head("page", "keys", "toolbar", "busy"),
             apply_default_css=False,
             **_props(options),

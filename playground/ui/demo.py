@@ -25,6 +25,7 @@ from playground.ui.controls import START
 from playground.ui.events import MODEL, QUICK, Visit, inform, language_of, polite, show_tab, warn
 from playground.ui.language import Labels
 from playground.ui.library import EXAMPLE_TAPE, TAPE, Library
+from playground.ui.links import Links
 from playground.ui.panel import EXAMPLES, Panel
 from playground.ui.proof import ProofSheet, Prove
 from playground.ui.reading import ReadTab
@@ -75,17 +76,15 @@ def build_demo(library: Library | None = None, allow_any: bool = True) -> gr.Blo
                 one.select(None, js=show_tab(one.id), **QUICK)
         language = gr.Textbox("en", visible="hidden", elem_id="dp-language")
         frame = Frame(library, panel, tab, labels, language, allow_any)
-        take.wire(
-            frame.wire(demo, toolbar),
-            frame,
-            (
-                BeamTape(searched),
-                ContrastTape(contrasted),
-                SpeculateTape(drafted),
-                CompareTape(compared),
-                ReadTape(reader),
-            ),
+        views = (
+            BeamTape(searched),
+            ContrastTape(contrasted),
+            SpeculateTape(drafted),
+            CompareTape(compared),
+            ReadTape(reader),
         )
+        take.wire(frame.wire(demo, toolbar), frame, views)
+        Links(tab, views, toolbar)
     return demo
 
 

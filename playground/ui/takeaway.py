@@ -26,8 +26,8 @@ from playground.ui.files import Files, file_value
 from playground.ui.language import Labels
 from playground.ui.library import EXAMPLE_TAPE, Library
 from playground.ui.panel import Panel
+from playground.ui.recipes import View, play_views, record_views
 from playground.ui.second_models import depth_of
-from playground.ui.tape_views import View, play_views, record_views
 from playground.words import Translate
 
 
@@ -156,7 +156,7 @@ class TakeAway:
         shown = self._show(visit, session.look_at(0), params)
         panel = {**self.panel.show_prompt(session.prompt), **self.panel.controls.values(params)}
         asked = {**data, **{part: update["value"] for part, update in panel.items()}}
-        found, left = play_views(self.views, asked, visit, lm)
+        found, left = play_views(self.views, asked, visit, state.get("views"))
         for tab, why in left.items():
             warn(visit.t("take.view_left", tab=visit.t(f"{tab}.tab"), why=why))
         inform(visit.t("take.playing", name=lm.name, count=count_text(lm.tape.positions)))

@@ -1,23 +1,10 @@
-"""Tapes of the other tabs: what each has shown is recorded, and set up again from the tape.
-
-In: a tab and what the page sent (``Data``); out: a recipe, plain values for the tape's state, and
-from a recipe the tab's state. A recipe is what the tab's controls say and how many steps were
-shown. Recording makes these steps anew over a ``Recorder``, drawing each, so that the tape has all
-that a step shows; playing makes them over the tape, and can't come out otherwise. What was not
-shown (another setting, a pruned branch looked into) is not on the tape and is refused in words.
-"""
+"""The tabs that tapes and links set up again (``ui.recipes``): one class for each."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from playground.format import count_text
-from playground.recorder import Recorder
-from playground.serving.refusals import Refusal
-from playground.tape import TapeLM
 from playground.ui import (
     beam_moves,
     compare_moves,
@@ -30,110 +17,8 @@ from playground.ui.compare_decks import read_decks
 from playground.ui.compare_moves import Comparison
 from playground.ui.contrastive_moves import Contest
 from playground.ui.reading_moves import Lens
+from playground.ui.recipes import Damaged, Data, Recipe, View
 from playground.ui.speculative_moves import Speculation
-from playground.words import in_words
-
-MAX_STEPS = 1000
-DAMAGED = "the tape is damaged: what it says of a tab can't be"
-Data = Mapping[Any, Any]
-Recipe = dict[str, Any]
-
-
-class View(ABC):
-    """One tab: ``name``, its gr.State ``state``, the controls by name in ``parts``."""
-
-    name: str
-    tab: Any
-    state: Any
-    empty: Any
-    parts: Mapping[str, Any]
-
-    @property
-    def inputs(self) -> set[Any]:
-        """What a handler that records must be sent."""
-        return {self.state, *self.parts.values()}
-
-    @property
-    def outputs(self) -> list[Any]:
-        """What a handler that plays may change."""
-        return [self.state, *self.parts.values()]
-
-    def record(self, data: Data, visit: Any) -> Recipe | None:
-        """Make the steps shown over the recorder, which is the visit's model; None for none.
-
-        Raises what the tab's own moves raise.
-        """
-        old = data[self.state]
-        count = self.count(old)
-        if not count:
-            return None
-        data = {**data, self.tab.sample.visit: visit, self.state: self.empty}
-        recipe: Recipe = {
-            "controls": {key: data[part] for key, part in self.parts.items()},
-            "steps": count,
-            **self.more(old),
-        }
-        room, least = self.lm(data).room, self.least(old)
-        if least > room:
-            raise Refusal("take.view_large", count=count_text(least), room=count_text(room))
-        if self.shows(self._steps(data, recipe, draw=True)) != self.shows(old):
-            raise Refusal("take.view_other")
-        return recipe
-
-    def play(self, data: Data, recipe: Recipe) -> dict[Any, Any]:
-        """Return the values of state and controls that a tape asks for; ``data`` has its visit.
-
-        Raises ValueError for a recipe that can't be followed.
-        """
-        told = recipe.get("controls")
-        if not isinstance(told, dict) or not isinstance(recipe.get("steps"), int):
-            raise ValueError(DAMAGED)
-        plain = str | int | float | bool | None
-        found = {
-            part: told[key]
-            for key, part in self.parts.items()
-            if key in told and isinstance(told[key], plain)
-        }
-        data = {**data, **found, self.state: self.empty}
-        return {**found, self.state: self._steps(data, recipe)}
-
-    def _steps(self, data: Data, recipe: Recipe, draw: bool = False) -> Any:
-        state = self.begin(data, recipe)
-        if draw:
-            self.tab.draw(data, state)
-        for i in range(min(recipe["steps"], MAX_STEPS)):
-            state = self.step(data, state, recipe, i)
-            if draw:
-                self.tab.draw(data, state)
-        return state
-
-    def lm(self, data: Data) -> Any:
-        """Return the recorder, or the tape."""
-        return self.tab.lm(data[self.tab.sample.visit])
-
-    def least(self, state: Any) -> int:
-        """Return how many positions a state needs at least."""
-        return self.count(state)
-
-    @abstractmethod
-    def shows(self, state: Any) -> Any:
-        """Return what must come again: the tokens of a state, in every part of it."""
-
-    def more(self, state: Any) -> Recipe:
-        """Return what a recipe must have beside controls and steps."""
-        return {}
-
-    @abstractmethod
-    def count(self, state: Any) -> int:
-        """Return how many steps are shown."""
-
-    @abstractmethod
-    def begin(self, data: Data, recipe: Recipe) -> Any:
-        """Return the state before the first step."""
-
-    @abstractmethod
-    def step(self, data: Data, state: Any, recipe: Recipe, index: int) -> Any:
-        """Return the state after the next step."""
 
 
 def _named(*parts: Any) -> dict[str, Any]:
@@ -208,13 +93,13 @@ class ContrastTape(View):
         t, lm, forced = data[self.tab.sample.visit].t, self.lm(data), recipe.get("forced")
         token = forced[index] if isinstance(forced, list) and index < len(forced) else None
         if token is not None and (type(token) is not int or not 0 <= token < lm.vocab_size):
-            raise ValueError(DAMAGED)
+            raise Damaged
         amateur, settings = self.tab.amateur(lm, state, t), self.tab.settings(data, t)
         return contrastive_moves.forward(lm, amateur, state, *settings, t, token)
 
 
 class SpeculateTape(View):
-    """The Speculate tab's rounds; what they cost isn't on a tape."""
+    """The Speculate tab's rounds; what they cost isn't on a tape, and is measured for a link."""
 
     name = "speculate"
     empty = Speculation()
@@ -246,7 +131,7 @@ class SpeculateTape(View):
         """Return the run one round further."""
         lm, t = self.lm(data), data[self.tab.sample.visit].t
         draft = self.tab.draft(lm, state.setup)
-        return speculative_moves.forward(lm, draft, state, t, clock=False)
+        return speculative_moves.forward(lm, draft, state, t)
 
 
 class CompareTape(View):
@@ -262,6 +147,10 @@ class CompareTape(View):
     def count(self, state: Comparison) -> int:
         """Return how many steps the longest text has."""
         return max(map(compare_moves.reach, state.runs), default=0)
+
+    def bare(self, state: Comparison) -> bool:
+        """Return whether there are no decks yet."""
+        return not state.decks
 
     def least(self, state: Comparison) -> int:
         """Return how many positions the texts have, all beams counted."""
@@ -288,7 +177,7 @@ class CompareTape(View):
         )
         texts = recipe.get("texts")
         if not plain or not isinstance(texts, list) or len(texts) != len(decks):
-            raise ValueError(DAMAGED)
+            raise Damaged
         state = self.tab.current(data, read_decks(decks, data[self.tab.sample.visit].t), quiet=True)
         size = self.lm(data).vocab_size
         columns = []
@@ -296,7 +185,7 @@ class CompareTape(View):
             if not isinstance(told, list) or any(
                 type(i) is not int or not 0 <= i < size for i in told
             ):
-                raise ValueError(DAMAGED)
+                raise Damaged
             run = column.run and replace(column.run, told=tuple(told))
             columns.append(replace(column, run=run))
         return replace(state, columns=tuple(columns))
@@ -344,44 +233,3 @@ class ReadTape(View):
 
     def _steps(self, data: Data, recipe: Recipe, draw: bool = False) -> Lens:
         return self.begin(data, recipe)
-
-
-def record_views(
-    views: Sequence[View], data: Data, visit: Any, recorder: Recorder
-) -> tuple[dict[str, Recipe], dict[str, str]]:
-    """Record the tabs' views over a recorder, the visit's model, in order.
-
-    Returns the recipes by name, and for each that could not be recorded the reason.
-    """
-    recipes, left = {}, {}
-    for view in views:
-        mark = recorder.mark()
-        try:
-            recipe = view.record(data, visit)
-        except ValueError as error:
-            recorder.rewind(mark)
-            left[view.name] = in_words(error)
-            continue
-        if recipe is not None:
-            recipes[view.name] = recipe
-    return recipes, left
-
-
-def play_views(
-    views: Sequence[View], data: Data, visit: Any, tape: TapeLM
-) -> tuple[dict[Any, Any], dict[str, str]]:
-    """Return the values that set the tabs up as a tape has them, and why some could not be."""
-    told = tape.tape.state.get("views")
-    found: dict[Any, Any] = {}
-    left: dict[str, str] = {}
-    for view in views:
-        recipe = told.get(view.name) if isinstance(told, dict) else None
-        if not isinstance(recipe, dict):
-            continue
-        try:
-            found |= view.play({**data, view.tab.sample.visit: visit}, recipe)
-        except ValueError as error:
-            left[view.name] = in_words(error)
-        except (TypeError, KeyError, AttributeError, IndexError, OverflowError):
-            left[view.name] = in_words(ValueError(DAMAGED))
-    return found, left

@@ -31,8 +31,8 @@ LOOK = """(id) => {
     const b = e.getBoundingClientRect(), s = getComputedStyle(e);
     const parts = [...e.children].map((c) => [c.textContent, getComputedStyle(c).fontStyle,
                                               getComputedStyle(c).opacity]);
-    return [[e.tagName, e.textContent, parts, s.fill.replace(/url.*[#-](\\w+)"\\)/, "url($1)"), s.stroke,
-             s.strokeWidth, s.textAnchor],
+    const fill = s.fill.replace(/url.*[#-](\\w+)"\\)/, "url($1)");
+    return [[e.tagName, e.textContent, parts, fill, s.stroke, s.strokeWidth, s.textAnchor],
             lines.includes(e) ? [] : [b.left - at.left, b.top - at.top, b.width, b.height]];
   });
   const along = lines.map((e) => Array.from({ length: 201 }, (_, i) => {

@@ -21,7 +21,12 @@ def page(serve, open_page):
 def ready(page):
     """Wait for the first screen."""
     page.wait_for_selector("#dp-bars .bars path")
-    page.wait_for_function("document.querySelector('#dp-sentence').textContent.length > 10")
+    return arrived(page)
+
+
+def arrived(page):
+    """Wait for the first answer, whatever tab is open."""
+    page.wait_for_function("document.querySelector('#dp-sentence')?.textContent.length > 10")
     return page
 
 
@@ -374,3 +379,35 @@ def test_nothing_overflows_or_jumps(serve, open_page, size, scheme):
 def test_the_page_asks_no_other_host(page):
     hosts = page.evaluate("performance.getEntriesByType('resource').map(e => e.name)")
     assert hosts and {urlsplit(h).hostname for h in hosts if h.startswith("http")} == {"127.0.0.1"}
+
+
+def test_a_link_opens_another_tab_as_it_was(page, open_page):
+    step(page)
+    page.click("[role=tab][data-tab-id=beam]")
+    page.wait_for_selector("#dp-beam-step", state="visible")
+    slide(page, "beam-num_beams", 3)
+    for n in (1, 2):
+        page.click("#dp-beam-step")
+        page.wait_for_function(
+            "n => (dp.charts['dp-beam-tree']?.current?.layout.meta.title || '').includes(n)", arg=n
+        )
+    told = page.inner_text("#dp-beam-tree .dp-chart-title")
+    page.wait_for_function("location.search.includes('view=')")
+    page.wait_for_timeout(1500)
+    there = arrived(open_page(page.url))
+    same = "told => document.querySelector('#dp-beam-tree .dp-chart-title')?.innerText === told"
+    there.wait_for_function(same, arg=told)
+    assert there.input_value("#dp-beam-num_beams input[type=number]") == "3"
+    # The part belongs to its tab alone, and a reload keeps it.
+    there.reload()
+    arrived(there).wait_for_function(same, arg=told)
+    there.click("[role=tab][data-tab-id=sample]")
+    there.wait_for_function("!location.search.includes('view=')")
+
+
+def test_a_damaged_part_of_a_link_is_told_and_the_tab_starts_afresh(page, open_page):
+    url = page.url.replace("tab=sample", "tab=beam")
+    there = arrived(open_page(url + "&view=1.nonsense"))
+    assert "can't be opened" in toast(there)
+    there.click("#dp-beam-step")
+    there.wait_for_function("dp.charts['dp-beam-tree']?.current")

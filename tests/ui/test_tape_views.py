@@ -1,4 +1,4 @@
-"""Tapes of the other tabs: what they showed comes again, token for token, without the model."""
+"""The other tabs on tapes and in links: what they showed comes again, token for token."""
 
 import asyncio
 import re
@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 
+from playground.export import from_link, to_link
 from playground.models import load_model
 from playground.session import Prompt, Session
 from playground.takeaway import recorder_of, tape_state
@@ -25,23 +26,17 @@ from playground.ui.contrastive_moves import Contest
 from playground.ui.events import Visit
 from playground.ui.language import Labels
 from playground.ui.library import Library
+from playground.ui.links import MOST, Links
 from playground.ui.panel import Panel
 from playground.ui.proof import ProofSheet
 from playground.ui.reading import ReadTab
 from playground.ui.reading_moves import Lens
+from playground.ui.recipes import play_views, record_views
 from playground.ui.sampling import SampleTab
 from playground.ui.second_models import EXIT
 from playground.ui.speculative import SpeculateTab
 from playground.ui.speculative_moves import Speculation
-from playground.ui.tape_views import (
-    BeamTape,
-    CompareTape,
-    ContrastTape,
-    ReadTape,
-    SpeculateTape,
-    play_views,
-    record_views,
-)
+from playground.ui.tape_views import BeamTape, CompareTape, ContrastTape, ReadTape, SpeculateTape
 from tests.tiny import save_tiny, tiny_llama
 
 PROMPT = "hello you"
@@ -71,7 +66,9 @@ async def build(folder):
                 compare = CompareTape(CompareTab(*shared, sheet))
             with gr.Tab():
                 read = ReadTape(ReadTab(library, panel, labels, toolbar, sample, tabs))
-    return library, (beam, contrast, speculate, compare, read)
+        views = (beam, contrast, speculate, compare, read)
+        links = Links(sample, views, toolbar)
+    return library, views, links
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +85,7 @@ def event(**data):
 @pytest.fixture(scope="module")
 def page(built):
     """The page's data after something was done in every tab."""
-    library, views = built
+    library, views, _ = built
     sample, panel = views[0].tab.sample, views[0].tab.panel
     lm = library.get("default")
     session = Session().start(Prompt(PROMPT), lm)
@@ -140,7 +137,11 @@ def played(page, tape):
     lm = TapeLM(tape)
     visit = replace(data[sample.visit], model=library.add_tape(lm))
     plain = {part: part.value for view in views for part in view.parts.values()}
-    return lm, {**data, **plain, sample.visit: visit}, play_views(views, data | plain, visit, lm)
+    return (
+        lm,
+        {**data, **plain, sample.visit: visit},
+        play_views(views, data | plain, visit, tape.state.get("views")),
+    )
 
 
 def texts(views, data):
@@ -228,3 +229,84 @@ def test_a_recipe_that_cannot_be_followed_is_told(page, change):
     views = {name: {**recipe, **change} for name, recipe in tape.state["views"].items()}
     _, _, (_, left) = played(page, replace(tape, state={**tape.state, "views": views}))
     assert "beam" in left
+
+
+# ---- links -------------------------------------------------------------------------------------
+
+
+def fresh(page):
+    """The data of a page on which nothing was done yet."""
+    _, views, data, _ = page
+    plain = {part: part.value for view in views for part in view.parts.values()}
+    return {**data, **plain, **{view.state: view.empty for view in views}}
+
+
+@pytest.fixture
+def said(monkeypatch):
+    said = []
+    monkeypatch.setattr("playground.ui.links.inform", said.append)
+    monkeypatch.setattr("playground.ui.links.warn", said.append)
+    return said
+
+
+def test_a_link_shows_every_tab_elsewhere_as_it_was(built, page, said):
+    links, (_, views, data, _) = built[2], page
+    after = fresh(page)
+    for view in views:
+        link = links.told(view, data)
+        assert link and len(link) < 700
+        found = links.opened(view, fresh(page), link)
+        for part, value in found.items():
+            if part.elem_id in CHOSEN:
+                assert value == CHOSEN[part.elem_id], part.elem_id
+        after |= found
+    assert texts(views, after) == texts(views, data)
+    assert not said
+
+
+def test_a_link_has_the_settings_of_a_tab_that_shows_nothing_yet(built, page):
+    links, beam = built[2], page[1][0]
+    data = {**fresh(page), beam.parts["num_beams"]: 7}
+    found = links.opened(beam, fresh(page), links.told(beam, data))
+    assert found[beam.parts["num_beams"]] == 7 and beam.state not in found
+
+
+def test_what_comes_out_otherwise_is_said(built, page, said):
+    links, beam, data = built[2], page[1][0], page[2]
+    told = from_link(links.told(beam, data))
+    found = links.opened(beam, fresh(page), to_link({**told, "seal": told["seal"] + 1}))
+    assert found[beam.state].at == 4
+    assert said == ["Beam: what the link showed comes out otherwise here."]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"steps": MOST + 1}, f"{MOST} are allowed"),
+        ({"steps": "3"}, "link is damaged"),
+        ({"controls": 5}, "link is damaged"),
+        ({"controls": {"num_beams": 10**9}}, "Beams must be a whole number"),
+    ],
+)
+def test_a_link_that_cannot_be_followed_is_told_and_changes_nothing(
+    built, page, said, change, says
+):
+    links, beam, data = built[2], page[1][0], page[2]
+    told = from_link(links.told(beam, data))
+    asked = fresh(page)
+    assert links.look(beam)(asked, event(link=to_link({**told, **change}))) in ({}, gr.skip())
+    assert len(said) == 1 and says in said[0]
+
+
+def test_a_tape_is_in_no_link(built, page):
+    links, (library, views, data, _) = built[2], page
+    sample = views[0].tab.sample
+    tape, _ = taped(page)
+    visit = replace(data[sample.visit], model=library.add_tape(TapeLM(tape)))
+    assert links.told(views[0], {**data, sample.visit: visit}) == ""
+
+
+def test_a_text_too_long_for_an_address_is_in_no_link(built, page):
+    links, read, data = built[2], page[1][4], page[2]
+    noise = "".join(chr(33 + (i * i * 7919 + i // 3) % 20_000) for i in range(30_000))
+    assert links.told(read, {**data, read.parts["dp-read-typed"]: noise}) == ""
