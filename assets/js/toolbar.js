@@ -7,7 +7,8 @@
 // name: see dp.refresh.
 (() => {
   if (!window.dp || dp.toolbar) return;
-  const RESTS = 1000;  // ms
+  const RESTS = 1000;  // ms without a change
+  const PATIENCE = 60000;  // ms after which a link's tab counts as not coming
 
   const copy = async (text) => {
     try { await navigator.clipboard.writeText(text); return true; } catch { /* plain http */ }
@@ -119,15 +120,15 @@
       const first = !state.query;
       state.query = value.query || "";
       if (first) {
-        openTab(dp.asked("tab"));
         look(dp.asked("tab"), dp.asked("view"));
+        openTab(dp.asked("tab"));
       }
       if (state.query) address(state);
       else if (value.query === "") forget();
     };
 
     // --- the open tab's part of the link: asked for when what the tab shows has changed, and rests
-    let resting = 0, answered = () => {};
+    let resting = 0, looking = false, answered = () => {};
     const tell = () => {
       clearTimeout(resting);
       resting = 0;
@@ -153,11 +154,17 @@
     const look = (tab, part) => {
       if (!tab || tab === "sample" || !part) return;
       state.views[tab] = part;
+      looking = true;
       setTimeout(() => send[`${tab}_look`]?.({ link: part }), 100);
+      setTimeout(() => { if (looking) dp.refresh(true); }, PATIENCE);
     };
     document.addEventListener("dp:language", label);
-    // Asks for the open tab's parts anew. The hidden ones wait until they are opened.
-    dp.refresh = () => send[document.body.dataset.tab]?.({});
+    // Asks for the open tab's parts anew. The hidden ones wait until they are opened, and all until
+    // a link's tab is set up: an answer with the state before would undo it.
+    dp.refresh = (looked) => {
+      if (looked) looking = false;
+      if (!looking) send[document.body.dataset.tab]?.({});
+    };
     document.addEventListener("dp:tab", () => {
       if (state.query) address(state);
       dp.refresh();

@@ -205,6 +205,7 @@ class Keys(gr.HTML):
 TABS = ("beam", "contrast", "speculate", "compare", "read")
 _LINKED = [f"{tab}_{what}" for tab in TABS for what in ("link", "look")]
 REFRESH = "() => { dp.refresh(); }"
+LOOKED = "() => { dp.refresh(true); }"
 
 
 class Toolbar(gr.HTML):
@@ -215,7 +216,7 @@ class Toolbar(gr.HTML):
     "zh"}), ``shared`` ({"url"}), ``help``; for each of ``TABS``, beam say, ``beam_link`` (asks
     for the tab's part of the link) and ``beam_look`` ({"link"}: such a part, to be shown); and,
     named like each tab of ``TABS``, when that tab was opened, or is open while the prompt or the
-    model changed (``REFRESH``).
+    model changed (``REFRESH``) or a link set it up (``LOOKED``).
     """
 
     def __init__(self, value: Any = None, **options: Any):

@@ -16,7 +16,7 @@ from playground.export import from_link, to_link
 from playground.format import count_text
 from playground.serving.refusals import Refusal
 from playground.tape import TapeLM
-from playground.ui.components import REFRESH
+from playground.ui.components import LOOKED
 from playground.ui.events import MODEL, QUICK, Visit, inform, now, polite, warn
 from playground.ui.recipes import View, play_views
 from playground.words import in_words
@@ -34,7 +34,7 @@ class Links:
             asked, shown = (getattr(toolbar, f"{view.name}_{what}") for what in ("link", "look"))
             asked(self._tell(view), inputs, [toolbar], trigger_mode="always_last", **QUICK)
             opened = shown(self.look(view), inputs, view.outputs, **MODEL)
-            opened.then(None, js=REFRESH, **QUICK)
+            opened.then(None, js=LOOKED, **QUICK)
 
     def _tell(self, view: View) -> Any:
         @polite
