@@ -6,7 +6,7 @@
   if (!window.dp || dp.busy) return;
   const LONG = 1000;  // ms
   const AGAIN = 1000;
-  let session = "", timer = 0, missing = false, line = null;
+  let session = "", timer = 0, missing = false, line = null, opening = "";
 
   const say = (text) => {
     if (!line) {
@@ -27,9 +27,9 @@
       missing = answer.status === 404;
       told = answer.ok ? await answer.json() : null;
     } catch { /* out of reach: Gradio says so */ }
-    if (!told?.busy) { say(""); return; }
+    if (!told?.busy) { say(opening); return; }
     const place = dp.word("busy_place").replace("{place}", told.place).replace("{count}", told.waiting);
-    say(told.place > 1 ? place : dp.word("busy_working"));
+    say(told.place > 1 ? place : opening || dp.word("busy_working"));
     later(AGAIN);
   };
   const later = (ms) => { if (!timer && !missing) timer = setTimeout(ask, ms); };
@@ -43,5 +43,8 @@
     }
     return native(input, init);
   };
-  dp.busy = { get shown() { return line?.classList.contains("dp-shown") ? line.textContent : ""; } };
+  dp.busy = {
+    /** Says, until told otherwise, that a link is being opened. */
+    opening: (is) => { say(opening = is ? dp.word("busy_opening") : ""); },
+    get shown() { return line?.classList.contains("dp-shown") ? line.textContent : ""; } };
 })();

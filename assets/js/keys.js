@@ -24,6 +24,7 @@
     if (document.querySelector("dialog[open]")) return true;
     const at = event.target;
     if (!at.closest) return false;
+    if (at.matches("input[type=range]")) return what === "step" || what === "back";
     if (at.closest(TYPING)) return true;
     if (what === "run" && at.closest(CONTROLS)) return true;
     return (what === "step" || what === "back") && !!at.closest(MOVABLE);
@@ -68,10 +69,13 @@
     document.addEventListener("keydown", listen);
   };
 
-  // A slider that was dragged gives the focus back, so that the arrows step again; one that was
-  // reached with Tab keeps it, and its arrows.
+  // A slider that was dragged has the arrows as long as the pointer is over it, and the other keys
+  // go on; one that was reached with Tab keeps the focus.
   document.addEventListener("pointerup", (event) => {
     const slider = event.target.closest?.("input[type=range]");
-    if (slider) setTimeout(() => slider.blur(), 0);
+    if (!slider) return;
+    const leave = () => setTimeout(() => slider.blur(), 0);
+    if (event.pointerType !== "mouse") { leave(); return; }
+    slider.closest("[id^=dp-]")?.addEventListener("pointerleave", leave, { once: true });
   });
 })();

@@ -35,7 +35,8 @@
     field.select();
   };
 
-  const opened = () => document.body.dataset.tab || dp.asked("tab") || "sample";
+  let coming = "";  // the address's tab, until it is open
+  const opened = () => coming || document.body.dataset.tab || dp.asked("tab") || "sample";
   const link = ({ query, views }) => {
     const url = new URL(location.href);
     for (const [key, value] of new URLSearchParams(query || "")) url.searchParams.set(key, value);
@@ -56,9 +57,13 @@
   };
 
   // The address's tab, opened once there is a session to show in it.
+  const tabOf = (name) =>
+    document.querySelector(`[role=tab][data-tab-id="${CSS.escape(name || "none")}"]`);
   const openTab = (name) => {
-    const tab = name && document.querySelector(`[role=tab][data-tab-id="${CSS.escape(name)}"]`);
-    if (tab && tab.getAttribute("aria-selected") !== "true") tab.click();
+    const tab = tabOf(name);
+    if (!tab || tab.getAttribute("aria-selected") === "true") return;
+    coming = name;
+    tab.click();
   };
 
   // A session too long for an address must not leave an older one's there.
@@ -101,6 +106,9 @@
     root.addEventListener("click", (event) => {
       const tool = event.target.closest("[data-tool]")?.dataset.tool;
       if (tool === "language") {
+        // A language's own name chooses it; a key, or the space between, the other one.
+        const asked = event.target.closest(".dp-en") ? "en" : event.target.closest(".dp-zh") ? "zh" : "";
+        if (asked === dp.language()) return;
         dp.setLanguage(dp.language() === "zh" ? "en" : "zh");
         send.language({ language: dp.language() });
       } else if (tool === "theme") dp.setDark(!dp.isDark());
@@ -128,7 +136,7 @@
     };
 
     // --- the open tab's part of the link: asked for when what the tab shows has changed, and rests
-    let resting = 0, looking = false, answered = () => {};
+    let resting = 0, looking = "", answered = () => {};
     const tell = () => {
       clearTimeout(resting);
       resting = 0;
@@ -150,26 +158,45 @@
     const tabs = document.querySelector(".dp-tabs");
     if (tabs) observer.observe(tabs, { childList: true, characterData: true, subtree: true });
     document.addEventListener("change", changed, true);
+    const wait = (tab) => {
+      looking = tab;
+      dp.busy?.opening(!!tab);
+    };
+    // A step made meanwhile would be undone by the answer: the tab takes none.
+    const hold = (event) => {
+      if (!looking || looking !== opened() || !event.target.closest) return;
+      const key = event.type === "keydown" && event.key !== "Tab";
+      if (key ? event.target.closest("input,textarea,select,dialog")
+        : !event.target.closest("[role=tabpanel]")) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+    };
+    for (const name of ["click", "keydown"]) document.addEventListener(name, hold, true);
     // Asked for when the values of the first answer are in the page.
     const look = (tab, part) => {
-      if (!tab || tab === "sample" || !part) return;
+      if (!tabOf(tab) || tab === "sample" || !part) { wait(""); return; }
       state.views[tab] = part;
-      looking = true;
+      wait(tab);
       setTimeout(() => send[`${tab}_look`]?.({ link: part }), 100);
-      setTimeout(() => { if (looking) dp.refresh(true); }, PATIENCE);
+      setTimeout(() => dp.refresh(true), PATIENCE);
     };
     document.addEventListener("dp:language", label);
     // Asks for the open tab's parts anew. The hidden ones wait until they are opened, and all until
     // a link's tab is set up: an answer with the state before would undo it.
     dp.refresh = (looked) => {
-      if (looked) looking = false;
+      if (looked && looking) {
+        wait("");
+        changed();  // a refused part must not stay in the address
+      }
       if (!looking) send[document.body.dataset.tab]?.({});
     };
     document.addEventListener("dp:tab", () => {
+      coming = "";
       if (state.query) address(state);
       dp.refresh();
     });
     dp.onLook(label);
+    dp.busy?.opening(!!dp.asked("view"));
     watch("value", receive);
     receive();
     label();

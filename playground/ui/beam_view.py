@@ -11,7 +11,7 @@ from playground.ui.components import Figures, Keys, PlotlyChart, Sentence, Table
 from playground.ui.language import Labels
 from playground.ui.panel import Panel
 from playground.ui.runner import Runner
-from playground.words import Translate
+from playground.words import Translate, translator
 
 RUNNER = "dp-beam-runner"
 FORMS = ("power", "gnmt")
@@ -57,7 +57,7 @@ class BeamView:
         with gr.Row(elem_classes="dp-beam-head"):
             self._html(_CAPTION, "beam.ranking_title")
             self.form = gr.Radio(
-                list(FORMS),
+                self._forms(translator()),
                 value="power",
                 show_label=False,
                 elem_id="dp-beam-form",
@@ -87,6 +87,8 @@ class BeamView:
 
     def choices(self, t: Translate) -> dict[Any, Any]:
         """Return the updates of choices whose words change with the language."""
-        names = {"power": t("beam.form_power"), "gnmt": t("beam.form_gnmt")}
-        pairs = [(names[form], form) for form in FORMS]
-        return {**self.controls.choices(t), self.form: gr.update(choices=pairs)}
+        return {**self.controls.choices(t), self.form: gr.update(choices=self._forms(t))}
+
+    def _forms(self, t: Translate) -> list[tuple[str, str]]:
+        words = {"power": t("beam.form_power"), "gnmt": t("beam.form_gnmt")}
+        return [(words[form], form) for form in FORMS]

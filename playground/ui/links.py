@@ -65,7 +65,7 @@ class Links:
         if recipe["steps"]:
             recipe["seal"] = view.seal(state)
         try:
-            return to_link(recipe)
+            return to_link({"tab": view.name, **recipe})
         except ValueError:  # too long for an address
             return ""
 
@@ -73,6 +73,8 @@ class Links:
         """Return the values that set up a tab as a link has it; ValueError where it can't be."""
         visit: Visit = data[self.sample.visit]
         recipe = from_link(link)
+        if recipe.pop("tab", None) != view.name:
+            raise ValueError("link is damaged: it is about another tab")
         seal, steps = recipe.pop("seal", None), recipe.get("steps")
         if isinstance(steps, int) and steps > MOST:
             raise Refusal("page.long_link", count=count_text(steps), most=count_text(MOST))

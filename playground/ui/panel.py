@@ -5,7 +5,7 @@ Builds the controls and reads them back as a Prompt and SamplingParams.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gradio as gr
@@ -79,14 +79,19 @@ class Panel:
             self.chat = add(gr.Checkbox(False, elem_id="dp-chat"), "page.chat", info=True)
             self.system = add(gr.Textbox("", lines=2, elem_id="dp-system"), "page.system")
             self.turns = add(gr.Textbox("", lines=2, elem_id="dp-turns"), "page.turns", info=True)
-            self.bos = add(gr.Radio(list(BOS), value="auto", elem_id="dp-bos"), "page.bos")
+            self.bos = add(
+                gr.Radio(_offers("bos", BOS), value="auto", elem_id="dp-bos"), "page.bos"
+            )
             self.special = add(gr.Checkbox(True, elem_id="dp-special"), "page.special", info=True)
         # A tab fills its own slot (``with panel.slots["beam"]:``); only the open tab's is seen.
         self.slots = {name: gr.Column(elem_classes=only(name)) for name in TABS}
         with gr.Column(elem_classes=only(*SAMPLED)):
             self.preset = add(
                 gr.Dropdown(
-                    [*PRESETS, CUSTOM], value="balanced", elem_id="dp-preset", interactive=True
+                    _offers("preset", (*PRESETS, CUSTOM)),
+                    value="balanced",
+                    elem_id="dp-preset",
+                    interactive=True,
                 ),
                 "page.preset",
             )
@@ -149,15 +154,18 @@ class Panel:
     def choices(self, t: Translate) -> dict[Any, Any]:
         """Return the updates of choices whose words change with the language."""
         return {
-            self.bos: gr.update(choices=[(t(f"page.bos_{b}"), b) for b in BOS]),
-            self.preset: gr.update(
-                choices=[(t(f"page.preset_{p}"), p) for p in (*PRESETS, CUSTOM)]
-            ),
+            self.bos: gr.update(choices=_offers("bos", BOS, t)),
+            self.preset: gr.update(choices=_offers("preset", (*PRESETS, CUSTOM), t)),
             self.examples: gr.update(
                 choices=[(t("page.examples"), ""), *((text, text) for text in EXAMPLES)], value=""
             ),
             self.model: gr.update(choices=[(offer(entry, t), entry.id) for entry in CATALOGUE]),
         }
+
+
+def _offers(of: str, names: Sequence[str], t: Translate | None = None) -> list[tuple[str, str]]:
+    """Return a list's choices in words, English ones until the page's language is known."""
+    return [((t or translator())(f"page.{of}_{name}"), name) for name in names]
 
 
 def offer(entry: ModelEntry, t: Translate) -> str:

@@ -16,6 +16,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import gradio as gr
+
 from playground.format import count_text
 from playground.recorder import Recorder
 from playground.serving.refusals import Refusal
@@ -79,16 +81,19 @@ class View(ABC):
 
         Raises ValueError for a recipe that can't be followed.
         """
-        told = recipe.get("controls")
-        if not isinstance(told, dict) or not isinstance(recipe.get("steps"), int):
+        told, steps = recipe.get("controls"), recipe.get("steps")
+        if not isinstance(told, dict) or type(steps) is not int or steps < 0:
             raise Damaged
         plain = str | int | float | bool | None
-        found = {
-            part: told[key]
-            for key, part in self.parts.items()
-            if key in told and isinstance(told[key], plain)
-        }
-        if not recipe["steps"] and not recipe.keys() - {"controls", "steps"}:
+        found = {}
+        for key, part in self.parts.items():
+            if key in told and isinstance(told[key], plain):
+                try:
+                    part.preprocess(told[key])  # a list takes only what it offers
+                except gr.Error as error:
+                    raise Damaged from error
+                found[part] = told[key]
+        if not steps and not recipe.keys() - {"controls", "steps"}:
             return found  # settings alone
         data = {**data, **found, self.state: self.empty}
         return {**found, self.state: self._steps(data, recipe)}

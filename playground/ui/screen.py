@@ -152,7 +152,8 @@ def rules(
         if not len(more) and not len(fewer):
             parts.append(t("page.dialect_same", dialect=other))
             continue
-        changed = [f"+{label(int(i))}" for i in more[:3]] + [f"−{label(int(i))}" for i in fewer[:3]]
+        changed = [f"+“{label(int(i))}”" for i in more[:3]]
+        changed += [f"−“{label(int(i))}”" for i in fewer[:3]]
         parts.append(
             t(
                 "page.dialect_differs",

@@ -381,16 +381,22 @@ def test_the_page_asks_no_other_host(page):
     assert hosts and {urlsplit(h).hostname for h in hosts if h.startswith("http")} == {"127.0.0.1"}
 
 
+def search(page):
+    """Make two steps in the Beam tab, which is open."""
+    for n in (1, 2):
+        page.click("#dp-beam-step")
+        page.wait_for_function(
+            "n => dp.charts['dp-beam-tree']?.current?.layout.meta.title.startsWith(`Step ${n}`)",
+            arg=n,
+        )
+
+
 def test_a_link_opens_another_tab_as_it_was(page, open_page):
     step(page)
     page.click("[role=tab][data-tab-id=beam]")
     page.wait_for_selector("#dp-beam-step", state="visible")
     slide(page, "beam-num_beams", 3)
-    for n in (1, 2):
-        page.click("#dp-beam-step")
-        page.wait_for_function(
-            "n => (dp.charts['dp-beam-tree']?.current?.layout.meta.title || '').includes(n)", arg=n
-        )
+    search(page)
     told = page.inner_text("#dp-beam-tree .dp-chart-title")
     page.wait_for_function("location.search.includes('view=')")
     page.wait_for_timeout(1500)
@@ -411,3 +417,59 @@ def test_a_damaged_part_of_a_link_is_told_and_the_tab_starts_afresh(page, open_p
     assert "can't be opened" in toast(there)
     there.click("#dp-beam-step")
     there.wait_for_function("dp.charts['dp-beam-tree']?.current")
+
+
+def test_while_a_link_is_opened_its_tab_takes_no_step_and_the_address_is_its_own(page, open_page):
+    page.click("[role=tab][data-tab-id=beam]")
+    search(page)
+    page.wait_for_function("location.search.includes('view=')")
+    page.wait_for_timeout(1500)
+    there = open_page(page.url.split("?")[0])
+    there.add_init_script("""
+        const replace = history.replaceState;
+        window.told = [];
+        history.replaceState = function (state, title, url) {
+          if (url) told.push(new URL(url, location.href).search);
+          return replace.apply(this, arguments);
+        };
+    """)
+    there.goto(page.url)
+    there.wait_for_function("document.querySelector('.dp-busy.dp-shown')")
+    assert there.inner_text(".dp-busy") == "Opening the link…"
+    there.wait_for_function("document.body.dataset.tab === 'beam'")
+    there.keyboard.press("ArrowRight")
+    there.wait_for_function(
+        "told => document.querySelector('#dp-beam-tree .dp-chart-title')?.innerText === told",
+        arg=page.inner_text("#dp-beam-tree .dp-chart-title"),
+    )
+    there.wait_for_function("!document.querySelector('.dp-busy.dp-shown')")
+    there.wait_for_timeout(1500)
+    assert all("tab=beam" in one and "view=" in one for one in there.evaluate("told"))
+    assert page.inner_text("#dp-beam-tree .dp-chart-title") == there.inner_text(
+        "#dp-beam-tree .dp-chart-title"
+    )
+
+
+def test_a_dragged_slider_has_the_arrows_while_the_pointer_is_over_it(page):
+    slider = page.locator("#dp-temperature input[type=range]")
+    box = slider.bounding_box()
+    count = len(tokens(page))
+    page.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + box["height"] / 2)
+    before = float(slider.input_value())
+    page.keyboard.press("ArrowRight")
+    assert float(slider.input_value()) > before and len(tokens(page)) == count
+    page.keyboard.press("1")  # other keys go on
+    wait_tokens(page, count + 1)
+    before = slider.input_value()
+    page.mouse.move(900, 300)
+    page.keyboard.press("ArrowRight")
+    wait_tokens(page, count + 2)
+    assert slider.input_value() == before
+
+
+def test_the_name_of_a_language_chooses_it(page):
+    page.click("#dp-tools .dp-en")
+    page.wait_for_timeout(300)
+    assert page.inner_text("#dp-step") == "Step"
+    page.click("#dp-tools .dp-zh")
+    page.wait_for_function("document.querySelector('#dp-step').innerText !== 'Step'")

@@ -285,6 +285,10 @@ def test_what_comes_out_otherwise_is_said(built, page, said):
         ({"steps": MOST + 1}, f"{MOST} are allowed"),
         ({"steps": "3"}, "link is damaged"),
         ({"controls": 5}, "link is damaged"),
+        ({"steps": True}, "link is damaged"),
+        ({"steps": -5}, "link is damaged"),
+        ({"tab": "read"}, "link is damaged: it is about another tab"),
+        ({"controls": {"form": "mean"}, "steps": 0}, "link is damaged"),
         ({"controls": {"num_beams": 10**9}}, "Beams must be a whole number"),
     ],
 )
