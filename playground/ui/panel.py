@@ -126,9 +126,13 @@ class Panel:
             chat=bool(data[self.chat]),
             system=data[self.system] or "",
             turns=_turns(data[self.turns] or ""),
-            bos={"auto": None, "on": True, "off": False}[data[self.bos]],
+            bos=self.read_bos(data),
             special=bool(data[self.special]),
         )
+
+    def read_bos(self, data: Mapping[Any, Any]) -> bool | None:
+        """Return whether the prompt gets a BOS token; None leaves it to the model."""
+        return {"on": True, "off": False}.get(data[self.bos])
 
     def read_params(self, data: Mapping[Any, Any]) -> SamplingParams:
         """Return the sampling params as the controls show them."""

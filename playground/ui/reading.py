@@ -130,8 +130,7 @@ class ReadTab:
         if len(text) > MAX_TEXT:
             count, most = f"{len(text):,}", f"{MAX_TEXT:,}"
             raise ValueError(t("read.text_long", count=count, most=most))
-        bos = {"auto": None, "on": True, "off": False}[data[self.panel.bos]]
-        return Prompt(text, bos=bos, special=bool(data[self.panel.special]))
+        return Prompt(text, bos=self.panel.read_bos(data), special=bool(data[self.panel.special]))
 
     def _wire(self, toolbar: Any) -> None:
         io = {"inputs": self.inputs, "outputs": self.outputs}

@@ -132,6 +132,7 @@ def test_zoom_survives_an_update(page):
     page.wait_for_function("dp.charts.curve.plot._fullLayout.xaxis.range[1] < 9")
     before = page.evaluate("dp.charts.curve.plot._fullLayout.xaxis.range")
     page.click("#step")
+    page.wait_for_function("location.search.includes('state=1')")  # a click meanwhile is dropped
     page.click("#step")
     page.wait_for_function("dp.charts.curve.plot._fullData[0].x.length === 41")
     assert page.evaluate("dp.charts.curve.plot._fullLayout.xaxis.range") == before
