@@ -140,6 +140,7 @@
     const tell = () => {
       clearTimeout(resting);
       resting = 0;
+      if (looking) return;  // what it shows is still on its way, and will be told of then
       if (opened() !== "sample" && state.query) send[`${opened()}_link`]?.({});
     };
     const changed = () => {
@@ -147,7 +148,7 @@
       clearTimeout(resting);
       resting = setTimeout(tell, RESTS);
     };
-    const told = () => !resting ? null : Promise.race([
+    const told = () => !resting || looking ? null : Promise.race([
       new Promise((done) => { answered = done; tell(); }),
       new Promise((done) => setTimeout(done, 2000)),
     ]);
