@@ -80,7 +80,7 @@ class BeamControls:
         add = labels.add
         self.preset = add(
             Choice(
-                offers([(p.prompt, p.prompt) for p in PRESETS], translator()),
+                _offers(translator()),
                 value="",
                 elem_id="dp-beam-preset",
                 interactive=True,
@@ -125,10 +125,9 @@ class BeamControls:
             "never": t("beam.stopping_never"),
         }
         pairs = [(names[key], key) for key in STOPPING]
-        prompts = [(p.prompt, p.prompt) for p in PRESETS]
         return {
             self.parts["early_stopping"]: gr.update(choices=pairs),
-            self.preset: gr.update(choices=offers(prompts, t)),
+            self.preset: gr.update(choices=_offers(t)),
         }
 
     def penalty(self, data: Mapping[Any, Any], t: Translate) -> float:
@@ -158,3 +157,7 @@ class BeamControls:
             do_sample=do_sample,
             sampling=sampling,
         )
+
+
+def _offers(t: Translate) -> list[tuple[str, str]]:
+    return offers([(p.prompt, p.prompt) for p in PRESETS], t)

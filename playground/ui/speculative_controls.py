@@ -77,9 +77,8 @@ class SpeculateControls:
         self.drafts = drafts
         t = translator()
         # The choices' words come again with the language, those that work with the model.
-        presets = offers([(t(p.word), p.name) for p in PRESETS], t)
         self.preset = add(
-            Choice(presets, value="", elem_id="dp-spec-preset", interactive=True),
+            Choice(_offers(t), value="", elem_id="dp-spec-preset", interactive=True),
             "speculate.preset",
         )
         kinds = [(t(KIND_WORDS[kind]), kind) for kind in drafts.kinds]
@@ -151,7 +150,7 @@ class SpeculateControls:
         lines += [_why_not(k, refused[k], t) for k in kinds if k in refused]
         layer = second.number if kind == EXIT else self.drafts.default_layer(lm)
         return {
-            self.preset: gr.update(choices=offers([(t(p.word), p.name) for p in PRESETS], t)),
+            self.preset: gr.update(choices=_offers(t)),
             self.kind: gr.update(
                 choices=[(t(KIND_WORDS[k]), k) for k in kinds if k not in refused], value=kind
             ),
@@ -159,6 +158,10 @@ class SpeculateControls:
             **self.other.show(kind, t),
             self.about: " ".join(lines),
         }
+
+
+def _offers(t: Translate) -> list[tuple[str, str]]:
+    return offers([(t(p.word), p.name) for p in PRESETS], t)
 
 
 def _why_not(kind: str, reason: str, t: Translate) -> str:
