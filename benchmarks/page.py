@@ -43,7 +43,6 @@ PROBE = """() => {
   document.addEventListener("input", (e) => {
     asked = e.timeStamp; drawn = new Set(); probe.last = e.timeStamp; probe.waiting = true;
   }, true);
-  // A chart is drawn by the page's own hand or by Plotly.
   const drew = (div) => {
     const id = div.closest("[id^=dp-]").id;
     if (id === "dp-bars") probe.updates += 1;

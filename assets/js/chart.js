@@ -129,7 +129,7 @@
       heading((figure.layout || {}).meta || {});
       if (!window.Plotly) { say(dp.word("chart_failed")); return; }
       say("");
-      if (!drawn || !dp.patch(plot, figure, drawn, tracesNow())) { plotly(); return; }
+      if (!drawn || !dp.patch(plot, figure, drawn, tracesNow)) { plotly(); return; }
       drawn = figure;
       ahead(true);
     };

@@ -1,9 +1,9 @@
 // Moves what Plotly has drawn to new values, in place: a frame of a dragged slider has no time for
 // Plotly.react, which takes ten times as long as this.
 //
-//   dp.patch(plot, now, was, data)  draws the figure `now` where `was` is drawn; `data`: its traces in
-//                the page's colours. True if it did; false, with nothing touched, where Plotly must:
-//                another number of bars, an axis with other ticks, markers that weren't there.
+//   dp.patch(plot, now, was, data)  draws the figure `now` where `was` is drawn; `data` makes its
+//                traces in the page's colours. True if it did; false, with nothing touched, where
+//                Plotly must: another number of bars, other ticks, markers that weren't there.
 //   dp.unpatch(plot)  to be called before Plotly draws again: it doesn't look at tick texts that it
 //                believes unchanged. All else it draws anew from the figure.
 //
@@ -170,7 +170,7 @@
     }
     const bars = plot.querySelectorAll(".barlayer > .trace");
     let seen = 0;
-    const moves = data.map((trace) => {
+    const moves = data().map((trace) => {
       const group = trace.type === "bar" ? bars[seen++] : plot.querySelector(`.trace${trace.uid}`);
       if (!group) return trace.x.length ? null : () => {};  // Plotly makes none for an empty trace
       const x = scales[`xaxis${(trace.xaxis || "x").slice(1)}`];

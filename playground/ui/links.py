@@ -79,8 +79,8 @@ class Links:
         if isinstance(steps, int) and steps > MOST:
             raise Refusal("page.long_link", count=count_text(steps), most=count_text(MOST))
         found, left = play_views([view], data, visit, {view.name: recipe}, "link")
-        for why in left.values():
-            raise ValueError(why)
+        if left:
+            raise ValueError(left[view.name])
         state = found.get(view.state)
         if seal is not None and state is not None and seal != view.seal(state):
             inform(visit.t("page.view_differs", tab=visit.t(f"{view.name}.tab")))

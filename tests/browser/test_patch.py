@@ -118,7 +118,7 @@ def move(page, was, now):
     return page.evaluate(
         """([was, now]) => { window.was = made(was); window.now = made(now);
         return drawn("mine", window.was).then(() => dp.patch(document.getElementById("mine"),
-          window.now, window.was, copy(window.now).data)); }""",
+          window.now, window.was, () => copy(window.now).data)); }""",
         [text(was), text(now)],
     )
 
@@ -187,7 +187,7 @@ def test_many_movements_in_a_row_leave_nothing_behind(blank):
         for _, now in pairwise(figures):
             blank.evaluate(
                 """(text) => { const now = made(text), div = document.getElementById("mine");
-                if (!dp.patch(div, now, window.was, copy(now).data)) {
+                if (!dp.patch(div, now, window.was, () => copy(now).data)) {
                   dp.unpatch(div);
                   drawn("mine", now);
                 }
